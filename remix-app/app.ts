@@ -278,6 +278,7 @@ export function createApp({ runtime, build, clientDir, draining }: AppOptions): 
       return refuse(c, "FORBIDDEN", { detail: "Forms are for browsers. With a bearer token, use the API." });
     }
     state.personal = !forApps && !isForeignForm && !verdict.document;
+    state.routePattern = verdict.pattern;
     const workspace = isSafe(request.method) ? workspaceOf(verdict) : null;
     const visitor = { authorization, jar: state.jar, isPrefetch: isPrefetch(request), workspace };
     const context = await openContext(state, state.personal ? visitor : undefined);

@@ -22,6 +22,8 @@ interface RequestFacts {
   origin: string;
   /** APIs return problems as JSON, pages as HTML. */
   surface: "page" | "api";
+  /** The path of the request's route, such as `workspaces/:workspaceId`; empty before the route is found. */
+  routePattern: string;
   jar: CookieJar;
 }
 
@@ -82,6 +84,7 @@ export function createRequestState(
     userAgent: (headers.get("user-agent") ?? "").slice(0, maxUserAgentLength),
     origin: requestOrigin(headers.get("host"), origins),
     surface: new URL(url).pathname.startsWith("/api/") ? "api" : "page",
+    routePattern: "",
     jar: createCookieJar(headers.has("authorization") ? null : headers.get("cookie")),
     formTargets: new Set(),
     widgets: new Set(),

@@ -1,4 +1,5 @@
 import { index, layout, type RouteConfig, route } from "@remix-run/route-config";
+import { adminPatterns } from "./admin-api/table.ts";
 
 /** Every URL of the service, and the module that answers it. */
 export default [
@@ -267,6 +268,7 @@ export default [
   route("api/v1/users/me/identities/:identityId", "routes/api/identity.ts"),
   route("api/v1/users/me/identities/link/:provider", "routes/api/identity-link.ts"),
   route("api/v1/users/me/identities/link/:provider/complete", "routes/api/identity-link-completion.ts"),
+  ...adminPatterns.map((path) => route(path, "routes/api/admin.ts", { id: path.replaceAll(/\W+/g, "-") })),
 
   route("docs", "routes/docs/guide.tsx"),
   route("docs/:guide", "routes/docs/guide.tsx", { id: "guide" }),

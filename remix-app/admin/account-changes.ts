@@ -77,7 +77,10 @@ export function applyAccountStep(
 }
 
 /** Returns the email that is sent once the account is deleted; null if it can't be sent. */
-function removalMail({ env }: AppLoadContext, { email }: Account): { subject: string; body: string } | null {
+export function removalMail(
+  { env }: Pick<AppLoadContext, "env">,
+  { email }: Pick<Account, "email">,
+): { subject: string; body: string } | null {
   if (!env.SMTP_URL || email === null) return null;
   const { subject, text } = accountRemovedMail({ to: email }, mailSite(env));
   return { subject, body: text };

@@ -10,7 +10,7 @@ import { reasonedChangeSchema } from "./confirmation.ts";
 import { applyConsoleChange, type ConsoleChange } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
-const invitationSchema = z.object({
+export const invitationSchema = z.object({
   id: z.uuid(),
   email: z.string(),
   reason: z.string(),

@@ -10,7 +10,7 @@ import type { Confirmation } from "./confirmation.ts";
 const policyState = z.enum(["optional", "required", "recovery_in_progress", "malformed"]);
 export type PolicyState = z.infer<typeof policyState>;
 
-const foundSchema = z.array(
+export const foundSchema = z.array(
   z.object({
     id: z.uuid(),
     email: z.string().nullable(),
@@ -119,18 +119,18 @@ const accountsPerPage = 50;
  */
 export async function readAccounts(
   context: AppLoadContext,
-  { term, cursor }: { term: string; cursor: string | null },
+  { term, cursor, limit = accountsPerPage }: { term: string; cursor: string | null; limit?: number },
 ): Promise<{ accounts: FoundAccount[]; more: boolean; nextCursor: string | null }> {
   const before = parseCursor(cursor, { read: readCursor, requestId: context.requestId });
   const isSearch = term !== "";
-  const page_size = accountsPerPage + 1;
+  const page_size = limit + 1;
   const found = await callFunction(context, {
     ...(isSearch
       ? { name: "private.search_accounts", args: { term, page_size } }
       : { name: "private.list_accounts", args: { before, page_size } }),
     schema: foundSchema,
   });
-  const { records: accounts, nextCursor } = buildPage(found, { limit: accountsPerPage, cursorOf: writeCursor });
+  const { records: accounts, nextCursor } = buildPage(found, { limit, cursorOf: writeCursor });
   return { accounts, more: isSearch && nextCursor !== null, nextCursor: isSearch ? null : nextCursor };
 }
 

@@ -22,7 +22,7 @@ import {
 } from "./registry.ts";
 import { overlapSeconds } from "./registry-steps.ts";
 
-const appSchema = z.object({
+export const appSchema = z.object({
   name: z.string(),
   displayName: z.string(),
   kind: z.enum(["internal", "external"]),
@@ -38,22 +38,29 @@ const appSchema = z.object({
   version: z.uuid().nullable(),
 });
 export type RegisteredApp = z.infer<typeof appSchema>;
-const listedAppSchema = appSchema
+export const listedAppSchema = appSchema
   .omit({ secrets: true, version: true, logoutUrl: true, resourceUrl: true })
   .extend({ secrets: z.number() });
 
 /** A change to an existing app. The last segment of the page's URL names the change. */
 export type AppStep = Exclude<RegistryStep, "add">;
 
-/** Complete origins, as browsers write them. An app without sign-in has none. */
-const origins = createAddressLinesSchema({
-  max: 20,
-  what: "origins",
-  faultOf: (line) =>
-    URL.parse(line)?.origin === line && /^https?:/.test(line)
-      ? null
-      : `${line} isn’t a full origin, such as https://notes.example.com`,
-});
+/** The maximum number of an app's origins. */
+export const maxOrigins = 20;
+
+/** Returns what is wrong with an origin, which must be complete and as browsers write it, or null. */
+export function originFault(origin: string): string | null {
+  const isComplete = URL.parse(origin)?.origin === origin && /^https?:/.test(origin);
+  return isComplete ? null : `${origin} isn’t a full origin, such as https://notes.example.com`;
+}
+
+/** An app without sign-in has none. */
+const origins = createAddressLinesSchema({ max: maxOrigins, what: "origins", faultOf: originFault });
+
+/** Returns whether origins have one of this machine, which only development allows. */
+export function hasForbiddenOrigin({ env }: AppLoadContext, origins: readonly string[]): boolean {
+  return env.NODE_ENV === "production" && origins.some((origin) => isLoopback(new URL(origin).hostname));
+}
 
 /** The form that registers an app. */
 export const newAppSchema = reasonedChangeSchema.extend({
@@ -134,10 +141,12 @@ export async function requireApp(
 /** Registers or changes an app. */
 export async function changeApp(context: AppLoadContext, change: RegistryChange): Promise<RegistryOutcome> {
   const { origins, step } = change;
-  const local = Array.isArray(origins) && origins.some((origin) => isLoopback(new URL(origin).hostname));
-  if (local && context.env.NODE_ENV === "production") return { outcome: "refused", ...refusals.local };
+  const isLocal = Array.isArray(origins) && hasForbiddenOrigin(context, origins);
+  if (isLocal) return { outcome: "refused", ...refusals.local };
   return changeRegistry(context, { call: step === "add" ? "add_app" : "change_app", change, refusals });
 }
+
+export const localOrigins = "Localhost origins can only be registered in development.";
 
 const refusals = {
   not_found: { status: 404, message: "This app doesn’t exist." },
@@ -148,5 +157,5 @@ const refusals = {
   },
   no_workspace: { status: 400, message: "This workspace doesn’t exist, or the app isn’t external." },
   oneself: { status: 403, message: "You can’t link an app to your own personal workspace." },
-  local: { status: 400, message: "Localhost origins can only be registered in development." },
+  local: { status: 400, message: localOrigins },
 } as const;

@@ -11,7 +11,7 @@ import { type FieldChange, listChanges, withoutSecrets } from "./audit-change.ts
 import { summarizeChange } from "./audit-summary.ts";
 import { getTargetPath } from "./audit-target.ts";
 
-const lineSchema = z.array(
+export const lineSchema = z.array(
   z.object({
     id: z.uuid(),
     actorEmail: z.string().nullable(),
@@ -69,13 +69,19 @@ export function writeAuditFilters(filters: AuditFilters): URLSearchParams {
 /**
  * Returns a page of the audit log, newest first. Each read checks that the admin still has access, so a download stops
  * when the admin loses access.
+ * @param options.serviceAccount the service account that reads the log; by default the person with the session does
  * @throws Response 400 INVALID_REQUEST for an invalid cursor
  * @throws Response 403 FORBIDDEN if the session ended or no longer belongs to an admin with a second factor
  * @throws Response 503 UNAVAILABLE
  */
 export async function readAuditLog(
   context: AppLoadContext,
-  { filters, cursor, limit = linesPerPage }: { filters: AuditFilters; cursor: string | null; limit?: number },
+  {
+    filters,
+    cursor,
+    limit = linesPerPage,
+    serviceAccount = null,
+  }: { filters: AuditFilters; cursor: string | null; limit?: number; serviceAccount?: string | null },
 ): Promise<{ lines: AuditLine[]; nextCursor: string | null }> {
   const { auth } = context.session;
   const before = parseCursor(cursor, { read: readCursor, requestId: context.requestId });
@@ -91,6 +97,7 @@ export async function readAuditLog(
     },
     before,
     page_size: limit + 1,
+    ...(serviceAccount === null ? {} : { service_account: serviceAccount }),
   };
   const found = await callFunction(context, { name: "private.search_audit_log", args, schema: lineSchema.nullable() });
   if (found === null) {

@@ -14,7 +14,7 @@ export const creditAmount = z
   .trim()
   .regex(/^\d{1,12}(\.\d{1,8})?$/, "Enter a number of credits with at most 8 decimals, such as 5000");
 
-const accountSchema = z.object({
+export const accountSchema = z.object({
   payer: z.enum(["workspace", "member"]),
   id: z.uuid(),
   /** The workspace's name, or the member's email. */

@@ -8,7 +8,7 @@ import { callFunction } from "../supabase/data-api.ts";
 import { applyConsoleChange, type ConsoleChange } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
-const workspacesSchema = z.array(
+export const workspacesSchema = z.array(
   z.object({
     id: z.uuid(),
     name: z.string(),

@@ -29,7 +29,7 @@ export type ModelPrice = z.infer<typeof priceSchema>;
 const kinds = ["chat", "embedding", "speech"] as const;
 export const modelKind = z.enum(kinds);
 
-const listedModelSchema = z.object({
+export const listedModelSchema = z.object({
   id: z.string(),
   kind: modelKind,
   displayName: z.string(),
@@ -61,7 +61,7 @@ const routeSchema = z.object({
 });
 export type ConsoleRoute = z.infer<typeof routeSchema>;
 
-const modelSchema = listedModelSchema.extend({
+export const modelSchema = listedModelSchema.extend({
   /** A digest of the model's settings and routes. */
   version: z.string(),
   contextWindow: z.number().nullable(),

@@ -88,7 +88,7 @@ const machineSchema = z.object({
 });
 
 /** What the console's overview shows. The lists have at most 10 rows; `attention` counts all. */
-const overviewSchema = z.object({
+export const overviewSchema = z.object({
   attention: attentionSchema,
   providers: providerTroubleSchema,
   approvals: requestsSchema,

@@ -22,11 +22,15 @@ export const planSchema = z.object({
   workspaces: z.number(),
   /** Number of models that the plan grants. */
   models: z.number(),
-  /** Whether a credit account pays for the plan, so that its payer cannot change. False in the list of all plans. */
+  /** Whether a credit account pays for the plan, so that its payer cannot change. */
   payerFixed: z.boolean(),
   version: z.string(),
 });
 export type Plan = z.infer<typeof planSchema>;
+
+/** A plan in the list of all plans, which does not look for the accounts that pay. */
+export const listedPlanSchema = planSchema.omit({ payerFixed: true });
+export type ListedPlan = z.infer<typeof listedPlanSchema>;
 
 /** Labels of a plan's payer. */
 export const payerLabels = { member: "Each member", workspace: "The workspace" } as const;
@@ -75,8 +79,8 @@ export const newPlanSchema = planFields.extend({
 });
 
 /** @throws Response 503 UNAVAILABLE */
-export function listPlans(context: AppLoadContext): Promise<Plan[]> {
-  return callFunction(context, { name: "private.list_plans", schema: z.array(planSchema) });
+export function listPlans(context: AppLoadContext): Promise<ListedPlan[]> {
+  return callFunction(context, { name: "private.list_plans", schema: z.array(listedPlanSchema) });
 }
 
 /** @throws Response 404 if the plan does not exist */

@@ -6,7 +6,7 @@ import { applyConsoleChange, type ConsoleChange } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 import { type SignUpMode, signUpChanges } from "./sign-up-mode.ts";
 
-const signUpModeSchema = z.enum(["open", "invitation"]);
+export const signUpModeSchema = z.enum(["open", "invitation"]);
 
 /** The form that changes who may sign up. `seen` is the mode that the admin saw. */
 export const signUpChangeSchema = reasonedChangeSchema.extend({ seen: signUpModeSchema });

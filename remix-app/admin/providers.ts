@@ -56,7 +56,7 @@ const routeStates = z.object({
 export type RouteStates = z.infer<typeof routeStates>;
 export type RouteState = RouteStates["routes"][number];
 
-const providersPage = z.object({
+export const providersPage = z.object({
   models: routedModelsSchema,
   states: routeStates,
   limits: z.array(providerLimitSchema),

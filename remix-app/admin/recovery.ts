@@ -63,7 +63,7 @@ const lockSchema = z.discriminatedUnion("kind", [
 /** What limits sign-ins with an email. `until` is when the next attempt is possible; null if it is possible now. */
 export type RecoveryLock = z.infer<typeof lockSchema>;
 
-const overviewSchema = z.object({
+export const overviewSchema = z.object({
   email: z.string(),
   account: z
     .object({

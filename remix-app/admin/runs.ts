@@ -4,7 +4,7 @@ import { problem } from "../http/problem.ts";
 import { type RunDetail, runDetail } from "../studio/runs/runs.ts";
 import { callFunction } from "../supabase/data-api.ts";
 
-const foundRuns = z.array(
+export const foundRuns = z.array(
   z.object({
     id: z.uuid(),
     createdAt: z.string(),
@@ -18,7 +18,7 @@ const foundRuns = z.array(
 /** A run that a search of all workspaces found. */
 export type FoundRun = z.infer<typeof foundRuns>[number];
 
-const runContext = z.object({
+export const runContext = z.object({
   workspace: z.object({ id: z.uuid(), name: z.string().nullable() }),
   billing: z.object({ name: z.string().nullable(), account: z.string().nullable() }),
   memberEmail: z.string().nullable(),

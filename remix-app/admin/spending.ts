@@ -6,7 +6,7 @@ import { daysOfMonth, type MonthChoice, readMonth } from "../studio/costs/month.
 import { callFunction } from "../supabase/data-api.ts";
 import { requireInfrastructureAdmin, requirePlatformBooks } from "./require-admin.ts";
 
-const spendingSchema = z.object({
+export const spendingSchema = z.object({
   /** Sums of all rows, not only of the page. */
   totals: z.object({
     owners: z.number(),
@@ -45,7 +45,7 @@ export type SpendingTotals = z.infer<typeof spendingSchema>["totals"];
 const ownerSchema = z.enum(["workspace", "account"]);
 export type SpendingOwner = z.infer<typeof ownerSchema>;
 
-const sortSchema = z.enum(["cost", "credits", "runs", "failed", "balance"]);
+export const sortSchema = z.enum(["cost", "credits", "runs", "failed", "balance"]);
 export type SpendingSort = z.infer<typeof sortSchema>;
 
 export interface SpendingQuery {

@@ -5,17 +5,17 @@ import { callFunction } from "../supabase/data-api.ts";
 import { formatExactCredits } from "../ui/format-amount.ts";
 import { reasonedChangeSchema } from "./confirmation.ts";
 import { applyConsoleChange, type ConsoleChange } from "./console-change.ts";
-import { type Plan, planSchema } from "./plans.ts";
+import { type ListedPlan, listedPlanSchema } from "./plans.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
-const workspaceSchema = z.object({
+export const workspaceSchema = z.object({
   id: z.uuid(),
   name: z.string(),
   createdAt: z.string(),
   personalUserId: z.uuid().nullable(),
   planId: z.string(),
   /** Null if the plan doesn't exist; calls are then refused. */
-  plan: planSchema.nullable(),
+  plan: listedPlanSchema.nullable(),
   members: z.number(),
   owners: z.array(z.object({ id: z.uuid(), email: z.string().nullable() })),
   /** The credit account of the workspace itself, not of its members. Null until the account is opened. */
@@ -76,7 +76,7 @@ const refusals = {
 } as const;
 
 /** Describes the effects of a move to another plan, mainly on balances, one sentence each. */
-export function moveEffects({ name, plan, account }: ConsoleWorkspace, to: Plan): string[] {
+export function moveEffects({ name, plan, account }: ConsoleWorkspace, to: ListedPlan): string[] {
   return [
     `Once you confirm, ${name} gets the models, limits and markup (×${to.markup}) of the ${to.name} plan. Requests in progress keep their current markup.`,
     ...balanceEffects({ from: plan?.payer ?? null, to, balance: account?.balance ?? null }),
@@ -89,8 +89,8 @@ function balanceEffects({
   to,
   balance,
 }: {
-  from: Plan["payer"] | null;
-  to: Plan;
+  from: ListedPlan["payer"] | null;
+  to: ListedPlan;
   balance: string | null;
 }): string[] {
   const initial = formatExactCredits(to.initialCredits);

@@ -164,6 +164,7 @@ function createExampleText(
     "example",
     "1",
     "1.25",
+    "2026-11",
     "2026-11-28",
     "2026-11-28T09:30:00.000Z",
     id,

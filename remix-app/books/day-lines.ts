@@ -1,5 +1,5 @@
+import { addAmounts } from "#shared/decimal.ts";
 import { subtractAmounts } from "../studio/costs/difference.ts";
-import { addAmounts } from "../studio/costs/rounding-note.tsx";
 import { countOf } from "../ui/format-amount.ts";
 import type { DayFigures } from "./platform-month.ts";
 

@@ -39,7 +39,7 @@ const dayFigures = z.object({
 });
 export type DayFigures = z.output<typeof dayFigures>;
 
-const explainedMonthSchema = z.object({
+export const explainedMonthSchema = z.object({
   workspaces: z.array(workspaceFigures),
   days: z.array(dayFigures),
   causes: z.array(differenceCauseSchema),

@@ -12,6 +12,8 @@ export const problemSchema = z.object({
   requestId: z.string(),
   /** The field, header or parameter at fault. */
   param: z.string().optional(),
+  /** Why the admin API refused a change, as a word for programs. */
+  refusal: z.string().optional(),
   /** True if the stored session can't be used any more, so the user must sign in again. */
   requiresReauth: z.literal(true).optional(),
   /** Remaining attempts to enter a code. */

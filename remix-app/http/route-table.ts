@@ -36,8 +36,11 @@ export type RouteAuthentication = "bearer" | "basic" | "gateway" | "client";
 export type DocumentLoader = (args: LoaderFunctionArgs) => Response | Promise<Response>;
 
 export interface RouteHandle {
-  /** Defaults to GET and HEAD for a loader or page, and POST for an action. */
-  methods?: readonly string[];
+  /**
+   * Defaults to GET and HEAD for a loader or page, and POST for an action. A module of several routes returns the methods
+   * at a route's path.
+   */
+  methods?: readonly string[] | ((pattern: string) => readonly string[]);
   /** Defaults to `bearer`. */
   authorization?: RouteAuthentication;
   /** True if other sites may post forms here. No POST to such a route sees the visitor's session. */
@@ -86,12 +89,13 @@ export function createRouteTable(build: Pick<ServerBuild, "routes" | "assets">):
     // need plain responses.
     const asData = path !== pathname;
     if (asData && (authorization !== "bearer" || (!page && !action))) return null;
-    const allow = methods ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];
+    const pattern = route.path ?? "";
+    const listed = typeof methods === "function" ? methods(pattern) : methods;
+    const allow = listed ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];
     const isPage = Boolean(page) && target !== false && !asData;
     const document = isDocument ? (loader as DocumentLoader) : undefined;
     const takesPrefetch = Boolean(page) && route.parentId !== "root" && !asData;
     const { params } = match;
-    const pattern = route.path ?? "";
     return { pathname, authorization, allow, takesForeignForms, takesPrefetch, document, pattern, params, isPage };
   }
 

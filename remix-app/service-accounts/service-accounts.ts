@@ -17,7 +17,7 @@ const credential = z.object({
 });
 export type ServiceAccountCredential = z.output<typeof credential>;
 
-const serviceAccount = z.object({
+export const serviceAccountSchema = z.object({
   id: z.uuid(),
   clientId: z.string(),
   name: z.string(),
@@ -36,7 +36,7 @@ const serviceAccount = z.object({
   /** Identifies the last change. An edit must send it. */
   version: z.string(),
 });
-export type ServiceAccount = z.output<typeof serviceAccount>;
+export type ServiceAccount = z.output<typeof serviceAccountSchema>;
 
 const accountsPerPage = 50;
 const accountId = z.uuid();
@@ -64,7 +64,7 @@ export async function listServiceAccounts(
   const found = await callFunction(context, {
     name: "private.list_service_accounts",
     args,
-    schema: z.array(serviceAccount),
+    schema: z.array(serviceAccountSchema),
   });
   const { records, nextCursor } = buildPage(found, {
     limit: accountsPerPage,
@@ -82,7 +82,7 @@ export async function listServiceAccountNames(
   workspaceId: string,
 ): Promise<ReadonlyMap<string, string>> {
   const args = { workspace: workspaceId, after: null, page_size: maxNamedAccounts };
-  const schema = z.array(serviceAccount.pick({ id: true, name: true }));
+  const schema = z.array(serviceAccountSchema.pick({ id: true, name: true }));
   const found = await callFunction(context, { name: "private.list_service_accounts", args, schema });
   return new Map(found.map(({ id, name }) => [id, name]));
 }
@@ -96,7 +96,7 @@ export async function requireServiceAccount(
     ? await callFunction(context, {
         name: "private.read_service_account",
         args: { workspace: workspaceId, account_id: id },
-        schema: serviceAccount.nullable(),
+        schema: serviceAccountSchema.nullable(),
       })
     : null;
   if (account) return account;

@@ -7,6 +7,7 @@ export const notRun: readonly string[] = [
   "README.md checkout: npm ci && npm start",
   "README.md checkout: npm ci && npm test",
   "CONTRIBUTING.md checkout: GATEHOUSE_STACK=.local/stack.json npx vitest run --project 'integration*'",
+  "docs/admin-api.md values: curl -X PATCH https://app.example.com/api/v1/admin/plans/team \\",
   'docs/admin-guide.md values: npm run gatehouse -- admin grant ada@example.com --reason "on call"',
   "docs/admin-guide.md production: npx node --env-file=production.env scripts/gatehouse.ts admin list",
   "docs/backup.md production: npm run gatehouse -- backup --out gatehouse.tar --env owner.env",

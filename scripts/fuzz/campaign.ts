@@ -166,7 +166,8 @@ function isFor(target: Target, { name }: Credential): boolean {
 
 function fitting({ surface, path, operation }: Target): readonly string[] {
   if (surface === "gateway") return ["workspace key", "app key", "app token", "bearer"];
-  if (surface === "page") return path.startsWith("/admin") ? ["admin"] : ["cookie"];
+  if (/^\/(api\/v1\/)?admin\b/.test(path)) return ["admin"];
+  if (surface === "page") return ["cookie"];
   const forApps = operation?.security.some((scheme) => "app" in scheme);
   if (forApps) return ["app"];
   const forMachines = operation?.security.some((scheme) => "service" in scheme);

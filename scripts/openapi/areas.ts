@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { adminApiOperations } from "../../remix-app/admin-api/admin-operations.ts";
 import { deviceOperations } from "../../remix-app/openid/device/device-operations.ts";
 import { appOperations } from "../../remix-app/satellites/operations.ts";
 import { scheduleOperations } from "../../remix-app/schedule/run-schedule.ts";
@@ -31,6 +32,7 @@ const platformOperations: readonly Operation[] = [
   ...workspaceOperations,
   ...studioOperations,
   ...scheduleOperations,
+  ...adminApiOperations,
 ];
 const onSatellites = new Set(["verifyAppToken"]);
 
@@ -40,7 +42,7 @@ export const platformArea: Area = {
     title: "Gatehouse platform API",
     version,
     description:
-      "Accounts, workspaces and the AI studio. Bodies are JSON, times are RFC 3339 in UTC, and amounts are USD. Lists take limit and cursor and return nextCursor. A request that changes something must have an Authorization header or come from the platform's own pages. Errors are problem details (RFC 9457) with a code from a closed list. Every response has x-request-id.",
+      "Accounts, workspaces and the AI studio. Bodies are JSON, times are RFC 3339 in UTC, and amounts are USD. Below /api/v1/admin, amounts are exact decimal text. Lists take limit and cursor and return nextCursor. A request that changes something must have an Authorization header or come from the platform's own pages. Errors are problem details (RFC 9457) with a code from a closed list. Every response has x-request-id.",
   },
   servers: [server("The platform", "app.example.com")],
   securitySchemes: {

@@ -47,7 +47,9 @@ export function documentOf({ info, servers, securitySchemes, operations }: Area)
       summary: operation.summary,
       ...(operation.description ? { description: operation.description } : {}),
       ...(own ? { servers: own } : {}),
-      security: operation.credentials.map((name) => ({ [name]: [] })),
+      security: operation.credentials.map((name) => ({
+        [name]: name === "service" && operation.scope ? [operation.scope] : [],
+      })),
       parameters: parametersOf(operation),
       ...requestBodyOf(operation, schemas),
       responses: { ...answersOf(operation, schemas), ...refusalsOf(operation, errors, refusals) },
@@ -106,24 +108,24 @@ function named(place: "query" | "header", schema: z.ZodObject | undefined): obje
   }));
 }
 
-function requestBodyOf({ id, body }: Operation, schemas: Record<string, JsonSchema>): object {
+function requestBodyOf({ id, body, amountsAreText }: Operation, schemas: Record<string, JsonSchema>): object {
   if (!body) return {};
-  const schema = component(`${capital(id)}Request`, jsonSchemaOf(body.schema, "input"), schemas);
+  const schema = component(`${capital(id)}Request`, jsonSchemaOf(body.schema, "input", { amountsAreText }), schemas);
   return {
     requestBody: { required: !body.optional, content: { "application/json": { schema, example: body.example } } },
   };
 }
 
-function answersOf({ id, answers }: Operation, schemas: Record<string, JsonSchema>): Record<string, object> {
-  return Object.fromEntries(answers.map((answer) => [answer.status, answerOf(id, answer, schemas)]));
+function answersOf(operation: Operation, schemas: Record<string, JsonSchema>): Record<string, object> {
+  return Object.fromEntries(operation.answers.map((answer) => [answer.status, answerOf(operation, answer, schemas)]));
 }
 
 function answerOf(
-  id: string,
+  { id, amountsAreText }: Operation,
   { description, schema, contentTypes = [], headers = {} }: OperationAnswer,
   schemas: Record<string, JsonSchema>,
 ): object {
-  const json = schema && component(`${capital(id)}Answer`, jsonSchemaOf(schema, "output"), schemas);
+  const json = schema && component(`${capital(id)}Answer`, jsonSchemaOf(schema, "output", { amountsAreText }), schemas);
   const content = {
     ...(json ? { "application/json": { schema: json } } : {}),
     ...Object.fromEntries(contentTypes.map((type) => [type, {}])),

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { basicAuthorization } from "../../remix-app/http/authorization.ts";
 import type { Browser } from "../../remix-app/testing/browser.ts";
@@ -64,6 +65,11 @@ const checked =
 /** Callers of the platform's API. Each response is checked against the document. */
 export const anonymous = checked("platform", over(base, {}));
 export const bearerOf = (token: string) => checked("platform", over(base, { authorization: `Bearer ${token}` }));
+/** An infrastructure admin or a service account, who sends a new idempotency key with each change of the console. */
+export const adminOf = (token: string) =>
+  checked("platform", (method, path, body) =>
+    over(base, { authorization: `Bearer ${token}`, "idempotency-key": randomUUID() })(method, path, body),
+  );
 export const serverOf = (app: Pick<TestApp, "name" | "secret">) =>
   checked("platform", over(base, { authorization: basicAuthorization(app) }));
 export const onSatellite = checked("platform", over(satellites[0]?.url.replace(/\/$/, "") ?? "", {}));

@@ -23,7 +23,9 @@ async function routedCalls(): Promise<string[]> {
     api.map(async ({ path: pattern = "", file }) => {
       const module = await import(path.resolve("remix-app", file));
       const handle = module.handle as RouteHandle | undefined;
-      const methods = handle?.methods ?? [...(module.loader ? ["GET"] : []), ...(module.action ? ["POST"] : [])];
+      const { methods: listed } = handle ?? {};
+      const declared = typeof listed === "function" ? listed(pattern) : listed;
+      const methods = declared ?? [...(module.loader ? ["GET"] : []), ...(module.action ? ["POST"] : [])];
       const written = `/${pattern.replaceAll(/:(\w+)/g, "{$1}")}`;
       return methods.filter((method) => method !== "HEAD").map((method) => `${method} ${written}`);
     }),

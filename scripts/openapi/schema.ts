@@ -16,9 +16,14 @@ const telling: Record<string, string> = {
 /**
  * Converts a zod schema to JSON Schema for a request body (`input`) or a response (`output`). A response allows no
  * additional properties.
+ * @param options.amountsAreText whether amounts stay text
  * @throws Error for a schema that JSON Schema cannot express
  */
-export function jsonSchemaOf(schema: z.ZodType, io: "input" | "output"): JsonSchema {
+export function jsonSchemaOf(
+  schema: z.ZodType,
+  io: "input" | "output",
+  { amountsAreText = false }: { amountsAreText?: boolean | undefined } = {},
+): JsonSchema {
   const { $schema: _, ...made } = z.toJSONSchema(schema, {
     io,
     target: "draft-2020-12",
@@ -28,7 +33,7 @@ export function jsonSchemaOf(schema: z.ZodType, io: "input" | "output"): JsonSch
     override: ({ zodSchema, jsonSchema }) => {
       const texts = jsonSchema as JsonSchema;
       // Amounts are exact strings within the server, and JSON numbers with the same digits outside.
-      if ((zodSchema as unknown) === amountText) {
+      if (!amountsAreText && (zodSchema as unknown) === amountText) {
         texts.type = "number";
         delete texts.pattern;
       }

@@ -63,6 +63,7 @@ export async function openContext({
     userAgent: "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
     origin: base,
     surface: authorization ? "api" : "page",
+    routePattern: "",
     jar,
     session,
     schedule: createServerSchedule(env),

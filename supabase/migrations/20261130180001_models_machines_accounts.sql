@@ -1,11 +1,15 @@
 -- Generated from supabase/schemas by npm run generate.
 set lock_timeout = '500ms';
 
+drop function ai.plan_has_payers(ai.plans);
+
 drop function ai.read_budgets(uuid, uuid, text[], integer, text[], boolean);
 
 drop function private.consume_attempt(bytea, text, text, interval, interval);
 
 drop function private.responsible_person(jsonb);
+
+drop function private.search_audit_log(jsonb, jsonb, jsonb, integer);
 
 -- Counts an attempt before it is made. Takes { action, address, email | userId, sessionId, challenged, allowOverride,
 -- mail, code }. Returns { allowed, attemptId, needsBotChallenge, overrideId, repeated, mailWaitSeconds,
@@ -149,6 +153,29 @@ as $$
   )
 $$;
 
+-- Deletes up to at_most rows of each kind: full buckets, expired attempts, expired verified addresses, expired review
+-- drafts, idempotency keys of the admin API after a day, and blocks that ended a month ago. Returns how many rows it
+-- deleted; 0 while another deletion runs.
+create or replace function private.delete_expired_attempts(at_most integer default 1000) returns integer
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  cleared integer := 0;
+begin
+  if not pg_try_advisory_xact_lock(hashtextextended('private.delete_expired_attempts', 0)) then
+    return 0;
+  end if;
+  -- Skips rows locked by an attempt; the next run deletes them.
+  cleared := cleared + private.delete_expired_rows('private.rate_limits', 'full_at', '0', at_most);
+  cleared := cleared + private.delete_expired_rows('private.open_attempts', 'expires_at', '0', at_most);
+  cleared := cleared + private.delete_expired_rows('private.verified_addresses', 'verified_until', '0', at_most);
+  cleared := cleared + private.delete_expired_rows('private.review_drafts', 'expires_at', '0', at_most);
+  cleared := cleared + private.delete_expired_rows('private.idempotency_keys', 'created_at', '24 hours', at_most);
+  -- Ended blocks are kept for a month, to explain to people why they could not sign in.
+  return cleared + private.delete_expired_rows('private.address_blocks', 'blocked_until', '30 days', at_most);
+end
+$$;
+
 -- Hook that the identity backend calls after each password check, with { metadata, user_id, valid }. Admits attempts on
 -- our own routes, which were already counted. Limits direct attempts per account, and per account and address.
 -- Definer: the identity backend's role may call the hook, but may not read our tables.
@@ -267,6 +294,116 @@ as $$
   where o.email = lower(of_email) and private.is_override_active(o)
   order by o.created_at desc
   limit 1
+$$;
+
+-- Returns the limits on attempts: how many attempts are allowed per window, and what happens when none is left.
+-- Every number of the abuse controls, with its reason. `address`: all attempts from one address. `pair`: one account
+-- from one address. `account`: one account from any address. What happens when a bucket is empty:
+-- - refuse: 429, with the time until the next attempt
+-- - challenge: requires a bot challenge; without one the attempt is slowed down, never refused
+-- - refuse_new: 429, unless the attempt carries a bot challenge or the address is verified for this account
+-- - wait: sends no email, but gives the same answer
+-- - repeat: does not try a code a second time, and answers as for a wrong code
+create or replace function private.attempt_limits()
+  returns table (action text, scope text, attempts integer, per interval, when_empty text)
+  language sql immutable security invoker set search_path = ''
+as $$
+  values
+    -- Enough for an office behind one address to sign in within minutes, including typing errors. Successes are
+    -- refunded.
+    ('password', 'address', 60, interval '10 minutes', 'refuse'),
+    -- Ten attempts let a person try every password that they may have chosen. The bucket then refills at 40 an hour.
+    ('password', 'pair', 10, interval '15 minutes', 'refuse'),
+    -- Slows attacks on one account from many addresses. A challenge still lets the owner sign in from anywhere.
+    ('password', 'account', 20, interval '1 hour', 'challenge'),
+    -- Beyond this limit, an attempt needs a bot challenge, or an address that the account recently signed in from. NIST
+    -- SP 800-63B allows 100 failures in a row.
+    ('password', 'account_cap', 100, interval '1 hour', 'refuse_new'),
+
+    ('code', 'address', 60, interval '10 minutes', 'refuse'),
+    -- A code has six digits, and three codes are valid at any time. Allows five guesses, then twenty an hour.
+    ('code', 'pair', 5, interval '15 minutes', 'refuse'),
+    -- Only a person who knows the password is asked for a code. The limit is lower than the limit of the backend's
+    -- hook, because a rejection by the hook ends all of the user's sessions.
+    ('code', 'account', 8, interval '15 minutes', 'refuse'),
+
+    -- Mailed sign-in codes. They have no account_cap, because strangers could use it to lock the owner out. No cap is
+    -- needed: the code has ten digits.
+    ('sign_in_code', 'address', 60, interval '10 minutes', 'refuse'),
+    ('sign_in_code', 'pair', 5, interval '15 minutes', 'refuse'),
+    ('sign_in_code', 'account', 20, interval '1 hour', 'challenge'),
+    -- One attempt per code and account. Otherwise the identity backend would start a session for each concurrent
+    -- request that uses the same code.
+    ('redemption', 'account', 1, interval '1 hour', 'repeat'),
+
+    -- Every email affects our reputation as a sender. The limit lets a class of thirty sign up in one lesson.
+    ('mail', 'address', 30, interval '1 hour', 'refuse'),
+    ('mail', 'pair', 5, interval '15 minutes', 'refuse'),
+    ('mail', 'account', 10, interval '1 hour', 'challenge'),
+    -- Strangers must not be able to flood a mailbox.
+    ('mail', 'account_cap', 30, interval '1 hour', 'refuse_new'),
+    ('sign_up', 'address', 30, interval '1 hour', 'refuse'),
+    ('sign_up', 'pair', 5, interval '15 minutes', 'refuse'),
+    ('sign_up', 'account', 10, interval '1 hour', 'challenge'),
+    ('sign_up', 'account_cap', 30, interval '1 hour', 'refuse_new'),
+
+    -- Allows one email of each kind at a time. The identity backend records an email only after its mail server has
+    -- accepted it, which can take seconds. A second request during that time would replace the link in the first email.
+    ('sign_up_mail', 'account', 1, interval '30 seconds', 'wait'),
+    ('confirmation_mail', 'account', 1, interval '30 seconds', 'wait'),
+    ('recovery_mail', 'account', 1, interval '30 seconds', 'wait'),
+    ('email_change_mail', 'account', 1, interval '30 seconds', 'wait'),
+
+    -- Per inviter, across workspaces: enough for a team, but not for bulk email to strangers.
+    ('invitation', 'account', 10, interval '10 minutes', 'refuse'),
+    ('invitation', 'account_cap', 50, interval '1 day', 'refuse'),
+
+    -- Passkeys can't be guessed. This limits the load on the identity backend.
+    ('passkey', 'address', 60, interval '10 minutes', 'refuse'),
+    -- Every visit to an OAuth provider counts when it begins, even if the sign-in then succeeds.
+    ('oauth', 'address', 120, interval '10 minutes', 'refuse'),
+    -- A signed-in person's changes of password or email address. Each hashes a password or sends an email.
+    ('credential', 'address', 60, interval '10 minutes', 'refuse'),
+    ('credential', 'pair', 20, interval '1 hour', 'refuse'),
+
+    -- Under a recovery override, these limits replace the limits on passwords per email. Guesses made before the
+    -- override do not count, but later guesses stay limited.
+    ('override_password', 'pair', 10, interval '15 minutes', 'refuse'),
+    ('override_password', 'account', 100, interval '1 hour', 'refuse'),
+
+    -- Wrong app secrets. A 256-bit secret can't be guessed, so this only limits the load on the database.
+    ('app_secret', 'address', 60, interval '10 minutes', 'refuse'),
+    -- Sign-ins to apps. Each adds a row that is kept for a day.
+    ('handoff', 'account', 120, interval '10 minutes', 'refuse'),
+
+    -- Clients that register themselves, and metadata documents that we fetch for a signed-in person. Each adds rows.
+    ('client_registration', 'address', 20, interval '1 hour', 'refuse'),
+    ('client_document', 'address', 60, interval '10 minutes', 'refuse'),
+    ('client_document', 'account', 30, interval '10 minutes', 'refuse'),
+    -- Authorization requests that are kept for ten minutes: from browsers and public clients by address, enough for an
+    -- office whose people all sign in; pushed by a client with a secret by client, ten a second.
+    ('authorization_request', 'address', 300, interval '10 minutes', 'refuse'),
+    ('authorization_request', 'account', 6000, interval '10 minutes', 'refuse'),
+
+    -- A device's requests for a user code (RFC 8628). Each adds a row that is kept for a day.
+    ('device_authorization', 'address', 60, interval '10 minutes', 'refuse'),
+    -- User codes have 34 bits and live for 10 minutes (RFC 8628 section 5.1). A correct code does not use up an
+    -- attempt.
+    ('user_code', 'address', 30, interval '10 minutes', 'refuse'),
+    ('user_code', 'account', 10, interval '15 minutes', 'refuse'),
+
+    -- A service account's requests to the admin API: ten a second, so that a loop in a script doesn't slow the platform.
+    ('admin_api', 'account', 600, interval '1 minute', 'refuse'),
+
+    -- Direct calls to the identity backend, past our routes. Only failures count.
+    ('direct_password', 'pair', 10, interval '15 minutes', 'refuse'),
+    ('direct_password', 'account', 30, interval '1 hour', 'refuse_new'),
+    -- The backend ends all of the user's sessions when this bucket is empty, which must happen only under attack
+    -- (docs/abuse.md).
+    ('direct_code', 'account', 10, interval '15 minutes', 'refuse'),
+
+    -- Failures of any kind, and attempts made despite a refusal. The address is blocked when this bucket is empty.
+    ('failure', 'address', 100, interval '1 hour', 'block')
 $$;
 
 -- Takes one attempt from a bucket and returns null. If the bucket is empty, leaves it unchanged and returns the time
@@ -1397,6 +1534,101 @@ as $$
   limit max_rows
 $$;
 
+-- Returns the platform's service accounts that expire within 14 days or expired in the last seven, or that are in force
+-- although the person who created them no longer has a role in the console. The earliest expiry comes first. Not
+-- granted to any role.
+create or replace function private.service_accounts_to_review(max_rows integer)
+  returns table (id uuid, name text, expires_at timestamptz, creator_left boolean)
+  language sql stable security invoker set search_path = ''
+as $$
+  select r.*
+  from (
+    select s.id, s.name, s.expires_at, s.created_by is not null and private.console_role(s.created_by) is null as creator_left
+    from private.service_accounts s
+    where s.workspace_id is null and s.enabled and s.revoked_at is null and s.expires_at > now() - interval '7 days'
+  ) r
+  where r.expires_at < now() + interval '14 days' or r.creator_left
+  order by r.expires_at, r.id
+  limit max_rows
+$$;
+
+-- Returns a page of the audit log, newest first. The reader is a token's verified claims, or {} for a service account.
+-- Returns null if the reader or service account may no longer read the log. The filters are action (exact, or a prefix
+-- that ends with a dot), actor (part of an email address), target (part of an email address, name or other target, or a
+-- user's id), from and to (exclusive). The argument before is { createdAt, id } of the last line on the previous page.
+-- before and after of a line have numbers as exact text. targetKind and targetId are kind and id of
+-- private.audit_target.
+-- Definer: the admins' email addresses are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.search_audit_log(
+  reader jsonb,
+  filters jsonb,
+  before jsonb default null,
+  page_size integer default 50,
+  service_account uuid default null
+) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+  -- A generic plan would read the whole log for each page.
+  set plan_cache_mode = force_custom_plan
+as $$
+declare
+  of_action text := filters ->> 'action';
+  of_actor text := lower(filters ->> 'actor');
+  of_target text := lower(filters ->> 'target');
+  named_targets text[];
+  starts_at timestamptz := coalesce((filters ->> 'from')::timestamptz, '-infinity');
+  ends_at timestamptz := coalesce((filters ->> 'to')::timestamptz, 'infinity');
+  last_at timestamptz := coalesce((search_audit_log.before ->> 'createdAt')::timestamptz, 'infinity');
+  last_id uuid := coalesce((search_audit_log.before ->> 'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
+begin
+  if not (
+    service_account is null and private.can_read_console(reader)
+    or private.service_account_may(service_account, 'admin:audit:read')
+  ) then
+    return null;
+  end if;
+  if of_target is not null then
+    named_targets := private.targets_named(of_target);
+  end if;
+  return (
+    select coalesce(jsonb_agg(jsonb_build_object(
+      'id', l.id,
+      'actorEmail', coalesce(l.actor_email, l.service_account_name),
+      'action', l.action,
+      'targetUserId', l.target_user_id,
+      'target', l.target,
+      'targetName', coalesce(l.target_name, t.name),
+      'targetKind', t.kind,
+      'targetId', t.id,
+      'reason', l.reason,
+      'before', private.with_exact_numbers(l.before),
+      'after', private.with_exact_numbers(l.after),
+      'requestId', l.request_id,
+      'ip', host(l.ip),
+      'createdAt', l.created_at
+    ) order by l.created_at desc, l.id desc), '[]')
+    from (
+      select a.*, u.email as actor_email
+      from private.admin_audit_log a
+      left join auth.users u on u.id = a.actor_id
+      where a.created_at >= starts_at
+        and a.created_at < ends_at
+        and (a.created_at, a.id) < (last_at, last_id)
+        and (of_action is null or a.action = of_action or of_action like '%.' and starts_with(a.action, of_action))
+        and (of_actor is null or position(of_actor in lower(coalesce(u.email, a.service_account_name))) > 0)
+        and (
+          of_target is null
+          or position(of_target in lower(concat_ws(' ', a.target, a.target_name))) > 0
+          or a.target_user_id::text = of_target
+          or a.target = any (named_targets)
+        )
+      order by a.created_at desc, a.id desc
+      limit page_size
+    ) l
+    left join lateral private.audit_target(l.target) t on true
+  );
+end
+$$;
+
 -- Returns what the console shows of a target now: the kind of page that it has, with the id in the page's address, and
 -- its current name, for entries that keep none. Returns no row if it is deleted or has no page. Has no settings of its
 -- own, so Postgres inlines it.
@@ -1587,6 +1819,87 @@ begin
     'after', jsonb_build_object('banned', false)
   ));
   return '{}';
+end
+$$;
+
+-- Calls a change of the console, unless its caller already made it with the same idempotency key. The change has the
+-- fields of the function that name names, an actor or a service account, idempotencyKey and requestHash (the text of a
+-- bytea). Returns the function's answer. A repeated request gets the first answer, with { repeated: true }. Returns {
+-- refused: key_reused } if the key belongs to another request, and { refused: forbidden } unless exactly one caller is
+-- named, who may use the console now. A refused change stores nothing, so that a corrected request can use the same key.
+create or replace function private.change_once(name text, change jsonb) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  caller uuid := coalesce(change ->> 'actor', change ->> 'serviceAccount')::uuid;
+  request_key text := change ->> 'idempotencyKey';
+  hash bytea := (change ->> 'requestHash')::bytea;
+  earlier private.idempotency_keys;
+  answer jsonb;
+begin
+  -- A concurrent request with the same key waits for the first one.
+  perform pg_advisory_xact_lock(hashtextextended(concat_ws(' ', 'private.change_once', caller, request_key), 0));
+  -- The change asks for its scope. Some changes without a caller are the command line's, which has no keys.
+  if num_nonnulls(change ->> 'actor', change ->> 'serviceAccount') <> 1
+    or not private.is_infrastructure_admin((change ->> 'actor')::uuid)
+    and not exists (
+      select
+      from private.live_service_accounts((change ->> 'serviceAccount')::uuid) s
+      where s.workspace_id is null
+    ) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  select * into earlier from private.idempotency_keys k where k.caller_id = caller and k.key = request_key;
+  if found then
+    return case
+      when earlier.request_hash = hash then earlier.answer || jsonb_build_object('repeated', true)
+      else jsonb_build_object('refused', 'key_reused')
+    end;
+  end if;
+  answer := private.make_console_change(name, change);
+  if not answer ? 'refused' then
+    insert into private.idempotency_keys (caller_id, key, request_hash, answer)
+    values (caller, request_key, hash, answer);
+  end if;
+  return answer;
+end
+$$;
+
+-- Calls the change of the console that has this name, and returns its answer; null for another name.
+create or replace function private.make_console_change(name text, change jsonb) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+begin
+  return case name
+    when 'add_app' then private.add_app(change)
+    when 'add_model_price' then private.add_model_price(change)
+    when 'add_openid_client' then private.add_openid_client(change)
+    when 'add_proposed_prices' then private.add_proposed_prices(change)
+    when 'ban_account' then private.ban_account(change)
+    when 'cancel_account_deletion' then private.cancel_account_deletion(change)
+    when 'cancel_model_price' then private.cancel_model_price(change)
+    when 'change_app' then private.change_app(change)
+    when 'change_credits' then private.change_credits(change)
+    when 'change_model_route' then private.change_model_route(change)
+    when 'change_openid_client' then private.change_openid_client(change)
+    when 'decline_key_approval' then private.decline_key_approval(change)
+    when 'delete_model' then private.delete_model(change)
+    when 'invite_account' then private.invite_account(change)
+    when 'lift_address_block' then private.lift_address_block(change)
+    when 'move_workspace' then private.move_workspace(change)
+    when 'request_account_deletion' then private.request_account_deletion(change)
+    when 'revoke_account_invitation' then private.revoke_account_invitation(change)
+    when 'save_model' then private.save_model(change)
+    when 'save_model_setup' then private.save_model_setup(change)
+    when 'save_plan' then private.save_plan(change)
+    when 'save_provider_limit' then private.save_provider_limit(change)
+    when 'set_key_approval' then private.set_key_approval(change)
+    when 'set_model_enabled' then private.set_model_enabled(change)
+    when 'set_model_grant' then private.set_model_grant(change)
+    when 'set_sign_up' then private.set_sign_up(change)
+    when 'sign_account_out' then private.sign_account_out(change)
+    when 'unban_account' then private.unban_account(change)
+  end;
 end
 $$;
 
@@ -2379,6 +2692,157 @@ begin
 end
 $$;
 
+-- Returns one model: its fields from private.list_catalogue_models, and its version (private.model_version), settings,
+-- routes in order, plans and workspaces. plans has all plans, whether each is granted the model, and the number of its
+-- workspaces. workspaces has the first 100 workspaces that were granted the model separately from their plan.
+create or replace function private.read_model(model text) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select (private.list_catalogue_models(only_id => m.id) -> 0) || jsonb_build_object(
+    'version', private.model_version(m.id),
+    'contextWindow', m.context_window,
+    'outputLimit', m.output_limit,
+    'defaultOutputLimit', m.default_output_limit,
+    'voices', coalesce(to_jsonb(m.voices), '[]'),
+    'isDefault', m.is_default,
+    'defaultOfKind', (select d.id from ai.models d where d.kind = m.kind and d.is_default),
+    'canDelete', private.was_never_enabled(m),
+    'routes', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'position', r.position,
+        'providerId', r.provider_id,
+        'providerModel', r.provider_model,
+        'enabled', r.enabled,
+        'trustsStatedCost', r.trusts_stated_cost,
+        'tierMultipliers', (
+          select coalesce(jsonb_object_agg(t.key, t.value), '{}') from jsonb_each_text(r.tier_multipliers) as t
+        ),
+        'firstByteSeconds', r.first_byte_seconds,
+        'idleSeconds', r.idle_seconds,
+        'totalSeconds', r.total_seconds
+      ) order by r.position), '[]')
+      from ai.model_routes r
+      where r.model_id = m.id
+    ),
+    'plans', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', p.id,
+        'name', p.name,
+        'granted', exists (select from ai.model_grants g where g.model_id = m.id and g.plan_id = p.id),
+        'workspaces', coalesce(u.workspaces, 0)
+      ) order by p.name, p.id), '[]')
+      from ai.plans p
+      left join (
+        select w.plan_id, count(*) as workspaces from public.workspaces w where w.deleted_at is null group by w.plan_id
+      ) u on u.plan_id = p.id
+    ),
+    'workspaces', (
+      select coalesce(jsonb_agg(jsonb_build_object('id', w.id, 'name', w.name) order by w.name, w.id), '[]')
+      from private.granted_workspaces(m.id) w
+    )
+  )
+  from ai.models m
+  where m.id = model
+$$;
+
+-- Returns plans, each with the number of its workspaces and of its granted models. payerFixed of a single plan
+-- says whether a credit account pays for it, so that its payer cannot change; in the list of all plans it is false.
+-- Amounts are text. Every change of a plan changes its version.
+create or replace function private.list_plans(only_id text default null) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'id', p.id,
+    'name', p.name,
+    'payer', p.payer,
+    'markup', trim_scale(p.markup)::text,
+    'initialCredits', trim_scale(p.initial_credits)::text,
+    'lowCredits', trim_scale(p.low_credits)::text,
+    'warnsBelow', trim_scale(ai.low_credits(p))::text,
+    'requestsPerMinute', p.requests_per_minute,
+    'tokensPerMinute', p.tokens_per_minute,
+    'workspaces', coalesce(u.workspaces, 0),
+    'models', (select count(*) from ai.model_grants g where g.plan_id = p.id),
+    'payerFixed', only_id is not null and (
+      p.payer = 'workspace' and exists (
+        select
+        from public.workspaces w
+        join ai.credit_accounts a on a.workspace_id = w.id
+        where w.plan_id = p.id and w.deleted_at is null
+      )
+      or p.payer = 'member' and exists (
+        select
+        from public.workspaces w
+        join public.workspace_members m on m.workspace_id = w.id
+        join ai.credit_accounts a on a.user_id = m.user_id
+        where w.plan_id = p.id and w.deleted_at is null
+      )
+    ),
+    'version', md5(p::text)
+  ) order by p.id), '[]')
+  from ai.plans p
+  left join (
+    select w.plan_id, count(*) as workspaces
+    from public.workspaces w
+    where w.deleted_at is null and (only_id is null or w.plan_id = only_id)
+    group by w.plan_id
+  ) u on u.plan_id = p.id
+  where only_id is null or p.id = only_id
+$$;
+
+-- Adds or edits a plan. The change is { actor, plan, seen (the version that the admin saw, or null to add a plan),
+-- name, payer, markup, initialCredits, lowCredits, requestsPerMinute, tokensPerMinute, reason, requestId, ip }. Runs in
+-- progress keep the markup with which they began. Returns {} or { refused: forbidden | not_found | taken | payer_fixed
+-- (a credit account already pays for the plan) | conflict (with last) }.
+create or replace function private.save_plan(change jsonb) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  plan_id text := change ->> 'plan';
+  old_plan ai.plans;
+  saved ai.plans;
+begin
+  if not private.may_change_console(change, 'admin:catalogue:write') then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  if change ->> 'seen' is null then
+    insert into ai.plans (id, name, payer) values (plan_id, change ->> 'name', change ->> 'payer') on conflict do nothing;
+    if not found then
+      return jsonb_build_object('refused', 'taken');
+    end if;
+  end if;
+  select * into old_plan from ai.plans p where p.id = plan_id for update;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  if md5(old_plan::text) <> change ->> 'seen' then
+    return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('plan ' || plan_id));
+  end if;
+  if old_plan.payer <> change ->> 'payer' and (private.list_plans(plan_id) #>> '{0,payerFixed}')::boolean then
+    return jsonb_build_object('refused', 'payer_fixed');
+  end if;
+  update ai.plans p
+  set
+    name = change ->> 'name',
+    payer = change ->> 'payer',
+    markup = (change ->> 'markup')::numeric,
+    initial_credits = (change ->> 'initialCredits')::numeric,
+    low_credits = (change ->> 'lowCredits')::numeric,
+    requests_per_minute = (change ->> 'requestsPerMinute')::integer,
+    tokens_per_minute = (change ->> 'tokensPerMinute')::bigint
+  where p.id = plan_id
+  returning * into saved;
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', case when change ->> 'seen' is null then 'plan.add' else 'plan.edit' end,
+    'target', 'plan ' || plan_id,
+    'targetName', saved.name,
+    'before', case when change ->> 'seen' is not null then to_jsonb(old_plan) end,
+    'after', to_jsonb(saved)
+  ));
+  return '{}';
+end
+$$;
+
 -- Moves a workspace to another plan. Each credit account keeps its balance, and calls in progress are charged to the
 -- account with which they began. The change is { actor, workspace, seen (the plan that the admin saw), plan, reason,
 -- requestId, ip }. Returns {} or { refused: forbidden | not_found | oneself (the actor's personal workspace) | no_plan
@@ -2665,6 +3129,59 @@ begin
   );
   return jsonb_build_object('outcome', 'opened', 'id', opened.id);
 end
+$$;
+
+-- Returns why a person, a service account or a satellite's session may not use a book, or null if they may. A
+-- workspace's book is for members with the permission use_ai_studio. The platform's is for the console's roles admin and
+-- finance, and for service accounts of the platform with the scope admin:books: { outcome: not_allowed }. A session opens
+-- only workspaces' books: { refused } (private.studio_refusal). Not granted to any role.
+create or replace function ai.book_refusal(member_id uuid, book uuid, token_hash bytea default null) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select case
+    when token_hash is not null then (
+      select jsonb_build_object('refused', s.reason)
+      from private.studio_refusal(token_hash, book) as s (reason)
+      where s.reason is not null
+    )
+    when book = ai.platform_book() and (
+      private.console_role(member_id) in ('admin', 'finance') or private.service_account_may(member_id, 'admin:books')
+    ) then null
+    when private.user_has_workspace_permission(member_id, book, 'use_ai_studio') then null
+    else '{"outcome": "not_allowed"}'::jsonb
+  end
+$$;
+
+-- Returns the email address of the person, or the name of the service account, that closed or reopened a month. Null
+-- once it is deleted. Not granted to any role.
+create or replace function ai.closer_name(caller_id uuid) returns text
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(
+    (select u.email from auth.users u where u.id = caller_id),
+    (select s.name from private.service_accounts s where s.id = caller_id)
+  )
+$$;
+
+-- Returns what lists show of a statement. Names are email addresses or those of service accounts, and null once these
+-- are deleted. Not granted to any role.
+create or replace function ai.statement_summary(stored ai.book_statements) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', (stored).id,
+    'month', to_char((stored).month, 'YYYY-MM'),
+    'version', (stored).version,
+    'closedBy', ai.closer_name((stored).closed_by),
+    'closedAt', ai.utc_text_microseconds((stored).closed_at),
+    'sha256', encode((stored).sha256, 'hex'),
+    'exceptions', jsonb_array_length((stored).exceptions),
+    'reopened', case when (stored).reopened_at is not null then jsonb_build_object(
+      'by', ai.closer_name((stored).reopened_by),
+      'at', ai.utc_text_microseconds((stored).reopened_at),
+      'reason', (stored).reopen_reason
+    ) end
+  )
 $$;
 
 -- Approves or declines the open request that a member made at requested_at, or withdraws an approval, which revokes the
@@ -3799,6 +4316,25 @@ as $$
   )
 $$;
 
+-- Adds one line to the audit log in the transaction of the change. Arguments: change { actor or serviceAccount, reason,
+-- requestId, ip } and act { action, targetUserId, target, targetName, before, after }. targetName is kept after the
+-- target is deleted, so it must not name a personal workspace. The service account's name is kept as well. Functions of
+-- the books name a service account as actor, like a member.
+create or replace function private.record_admin_action(change jsonb, act jsonb) returns void
+  language sql volatile security invoker set search_path = ''
+as $$
+  insert into private.admin_audit_log (
+    actor_id, service_account_id, service_account_name, action, target_user_id, target, target_name, reason, before, after,
+    request_id, ip
+  )
+  select
+    case when s.id is null then c.id end, s.id, s.name, act ->> 'action', (act ->> 'targetUserId')::uuid,
+    act ->> 'target', left(act ->> 'targetName', 320), change ->> 'reason', nullif(act -> 'before', 'null'),
+    nullif(act -> 'after', 'null'), change ->> 'requestId', (change ->> 'ip')::inet
+  from (values (coalesce(change ->> 'actor', change ->> 'serviceAccount')::uuid)) as c (id)
+  left join private.service_accounts s on s.id = c.id
+$$;
+
 -- Bans an account until a time, or lifts its ban if the time is null. Skips the event that every other change of a ban
 -- adds (private.record_account_change), because the caller adds one with the reason. The caller must hold the account's
 -- row for update.
@@ -4663,6 +5199,16 @@ as $$
   )
 $$;
 
+-- Counts a service account's request to the admin API. Returns null, or the seconds until the next one if the limit is
+-- reached. A request over the limit doesn't count.
+-- Definer: every role, even the service role, may change buckets only through functions.
+create or replace function private.count_admin_request(service_account uuid) returns integer
+  language sql volatile security definer set search_path = ''
+as $$
+  select ceil(extract(epoch from private.consume_attempt(b.subject, 'admin_api', b.scope, b.step, b.per)))::integer
+  from private.attempt_buckets('admin_api', 'service account:' || service_account, null) b
+$$;
+
 -- Returns why an admin must not approve or decline a workspace's keys. Returns null if the admin may.
 create or replace function private.approval_refusal(change jsonb, workspace public.workspaces) returns jsonb
   language sql stable security invoker set search_path = ''
@@ -4675,7 +5221,7 @@ as $$
 $$;
 
 -- Returns how many rows of each kind need a person, up to 1,001, and since when: { approvals, months, importers,
--- recoveries, deletions, providers }, each { count, since }, and also { budgets, credits, mails, jobs } unless in_menu is set, since
+-- recoveries, deletions, machines, providers }, each { count, since }, and also { budgets, credits, mails, jobs } unless in_menu is set, since
 -- the menu has no section for them. since is the earliest time or day, or null if it is unknown. cost_providers are the
 -- providers whose costs are imported automatically.
 -- Definer: functions that read budgets, runs, books and accounts are not granted to the service role.
@@ -4705,6 +5251,10 @@ as $$
     'deletions', (
       select jsonb_build_object('count', count(*), 'since', min(d.due_at)) from private.blocked_deletions(1001) d
     ),
+    'machines', (
+      select jsonb_build_object('count', count(*), 'since', min(s.expires_at))
+      from private.service_accounts_to_review(1001) s
+    ),
     'providers', (
       select jsonb_build_object('count', private.count_provider_trouble(), 'since', min(t.since))
       from private.list_troubled_providers(now()) t
@@ -4731,7 +5281,7 @@ as $$
 $$;
 
 -- Returns what the console's overview shows: { attention, providers, approvals, budgets, credits, months, importers,
--- mails, jobs, recoveries, deletions, today, usual }. attention is private.read_attention, providers is
+-- mails, jobs, recoveries, deletions, machines, today, usual }. attention is private.read_attention, providers is
 -- private.read_provider_trouble, usual is private.read_usual_day, and the lists have at most 10 rows. mails is { failed,
 -- waiting }, each up to 1,001. today is { calls, failed, refused, costUsd } since midnight (UTC), as on the page about
 -- providers.
@@ -4807,6 +5357,12 @@ as $$
         'blockers', jsonb_array_length(d.blockers)
       ) order by d.due_at, d.user_id), '[]')
       from private.blocked_deletions(10) d
+    ),
+    'machines', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', s.id, 'name', s.name, 'expiresAt', s.expires_at, 'creatorLeft', s.creator_left
+      ) order by s.expires_at, s.id), '[]')
+      from private.service_accounts_to_review(10) s
     ),
     'today', (
       select jsonb_build_object(
@@ -5118,6 +5674,10 @@ grant execute on function private.ban_account(jsonb) to service_role;
 
 grant execute on function private.cancel_account_deletion(jsonb) to service_role;
 
+grant execute on function private.change_once(text, jsonb) to service_role;
+
+grant execute on function private.count_admin_request(uuid) to service_role;
+
 grant execute on function private.delete_due_accounts() to service_role;
 
 grant execute on function private.end_address_block(private.address_blocks, jsonb) to service_role;
@@ -5135,6 +5695,8 @@ grant execute on function private.list_account_invitations(jsonb, integer) to se
 grant execute on function private.list_service_accounts(uuid, text[], integer) to service_role;
 
 grant execute on function private.live_service_accounts(uuid) to service_role;
+
+grant execute on function private.make_console_change(text, jsonb) to service_role;
 
 grant execute on function private.mark_override_used(uuid) to service_role;
 
@@ -5167,6 +5729,8 @@ grant execute on function private.route_columns(jsonb) to service_role;
 grant execute on function private.save_model_setup(jsonb) to service_role;
 
 grant execute on function private.save_service_account(jsonb) to service_role;
+
+grant execute on function private.search_audit_log(jsonb, jsonb, jsonb, integer, uuid) to service_role;
 
 grant execute on function private.service_account_keys(text) to service_role;
 

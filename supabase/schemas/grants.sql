@@ -208,6 +208,7 @@ to service_role;
 grant execute on function
   private.begin_attempt(jsonb),
   private.complete_attempt(uuid, text),
+  private.count_admin_request(uuid),
   private.delete_expired_attempts(integer),
   private.is_override_active(private.recovery_overrides),
   private.active_recovery_override(text)
@@ -591,7 +592,7 @@ grant execute on function
   private.end_address_block(private.address_blocks, jsonb),
   private.account_overview(uuid),
   private.account_timeline(uuid, jsonb, integer),
-  private.search_audit_log(jsonb, jsonb, jsonb, integer),
+  private.search_audit_log(jsonb, jsonb, jsonb, integer, uuid),
   private.search_workspaces(text, integer),
   private.set_key_approval(jsonb),
   private.decline_key_approval(jsonb),
@@ -656,5 +657,7 @@ grant execute on function
   private.list_plans(text),
   private.save_plan(jsonb),
   private.read_console_workspace(uuid),
-  private.move_workspace(jsonb)
+  private.move_workspace(jsonb),
+  private.change_once(text, jsonb),
+  private.make_console_change(text, jsonb)
 to service_role;

@@ -32,6 +32,12 @@ const cleanUps = [
       select '2001:db8::/64', 'a', 1, '1999-12-31', '2000-01-01'`,
   },
   {
+    call: "private.delete_expired_attempts",
+    table: "private.idempotency_keys",
+    row: `(caller_id, key, request_hash, answer, created_at)
+      select gen_random_uuid(), 'k', ${hash}, '{}', now() - interval '25 hours'`,
+  },
+  {
     call: "private.sweep_oauth_attempts",
     table: "private.oauth_attempts",
     row: `(state_hash, purpose, provider, created_at, expires_at)

@@ -15,7 +15,10 @@ import { type ReviewedPrices, reviewedPricesSchema } from "./review.ts";
  */
 export async function compareFiles(
   context: AppLoadContext,
-  { admin, ...input }: { admin: InfrastructureAdmin; files: readonly PriceFile[]; names: ReadonlyMap<string, string> },
+  {
+    admin,
+    ...input
+  }: { admin: Pick<InfrastructureAdmin, "id">; files: readonly PriceFile[]; names: ReadonlyMap<string, string> },
 ): Promise<ComparedPrices | { error: string }> {
   const { requestId } = context;
   const routes = await callFunction(context, { name: "private.list_route_prices", schema: routePricesSchema });

@@ -4,7 +4,7 @@ import { problem } from "../../http/problem.ts";
 import { callFunction } from "../../supabase/data-api.ts";
 import { costProviders, costSources } from "./cost-sources.ts";
 
-const importerState = z.object({
+export const importerState = z.object({
   provider: z.string(),
   lastCompleteDay: z.iso.date().nullable(),
   /** Days that the provider no longer reports and that no file has either. */

@@ -1,6 +1,7 @@
+import { addAmounts } from "#shared/decimal.ts";
 import { subtractAmounts } from "../../studio/costs/difference.ts";
 import { Incomparable } from "../../studio/costs/difference-text.tsx";
-import { addAmounts, RoundingNote } from "../../studio/costs/rounding-note.tsx";
+import { RoundingNote } from "../../studio/costs/rounding-note.tsx";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";

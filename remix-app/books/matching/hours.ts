@@ -66,7 +66,7 @@ const hourCall = z.object({
 });
 export type HourCall = z.output<typeof hourCall>;
 
-const comparedHours = z.object({
+export const comparedHours = z.object({
   /** Null if the provider was not asked about the day. */
   observedAt: z.string().nullable(),
   keys: z.array(usedKey),

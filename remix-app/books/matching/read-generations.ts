@@ -47,7 +47,7 @@ const generationRun = z.object({
 });
 export type GenerationRun = z.output<typeof generationRun>;
 
-const comparisonSchema = z.object({
+export const comparisonSchema = z.object({
   outcome: z.literal("compared"),
   asOf: z.string(),
   states: z.array(stateFigures),

@@ -5,7 +5,7 @@ import type { StudioMember } from "../../studio/studio-reader.ts";
 import { explainPoints, openPointsOf, type PointReason } from "./open-points.ts";
 import { accountFigures, callStatements, exceptionSchema } from "./statement.ts";
 
-const checklistSchema = z.union([
+export const checklistSchema = z.union([
   z.object({
     outcome: z.literal("listed"),
     /** Identifies the records that were shown. */

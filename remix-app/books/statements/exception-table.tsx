@@ -1,5 +1,5 @@
+import { addAmounts } from "#shared/decimal.ts";
 import { stateTexts } from "../../studio/costs/reconciliation.ts";
-import { addAmounts } from "../../studio/costs/rounding-note.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals, formatCount } from "../../ui/format-amount.ts";
 import { Usd } from "../../ui/money.tsx";

@@ -1,4 +1,4 @@
-import { addAmounts } from "../../studio/costs/rounding-note.tsx";
+import { addAmounts } from "#shared/decimal.ts";
 import type { ProviderFigures } from "./statement.ts";
 
 /** Returns the sum of the figures of each provider's accounts. */

@@ -1,5 +1,5 @@
+import { addAmounts } from "#shared/decimal.ts";
 import { openPointKinds, stateTexts } from "../../studio/costs/reconciliation.ts";
-import { addAmounts } from "../../studio/costs/rounding-note.tsx";
 import { Field } from "../../ui/field.tsx";
 import { formatCount } from "../../ui/format-amount.ts";
 import { Usd } from "../../ui/money.tsx";

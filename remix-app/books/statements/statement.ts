@@ -38,7 +38,7 @@ export type OpenPoint = z.output<typeof openPointSchema>;
 export const accountFigures = figuresSchema.extend({ accountId: z.string().nullable() });
 export type AccountFigures = z.output<typeof accountFigures>;
 
-const summarySchema = z.object({
+export const summarySchema = z.object({
   id: z.uuid(),
   /** YYYY-MM */
   month: z.string(),
@@ -56,7 +56,7 @@ export type StatementSummary = z.output<typeof summarySchema>;
 export const exceptionSchema = openPointSchema.extend({ reason: z.string() });
 export type StatementException = z.output<typeof exceptionSchema>;
 
-const statementSchema = z.object({
+export const statementSchema = z.object({
   outcome: z.literal("read"),
   statement: summarySchema,
   figures: z.array(accountFigures),

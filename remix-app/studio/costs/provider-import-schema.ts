@@ -167,7 +167,7 @@ export type EnteredInvoice = z.output<typeof enteredInvoice>;
 /** Invoices without totals, for CSV files. */
 export const listedEnteredInvoices = z.object({ outcome: z.literal("listed"), records: z.array(enteredInvoice) });
 
-const reconciledMonth = z.object({
+export const reconciledMonth = z.object({
   month: z.string(),
   provider: z.string(),
   /** Null if the workspace hides provider costs. */

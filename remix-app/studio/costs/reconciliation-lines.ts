@@ -1,11 +1,11 @@
 import type { AppLoadContext } from "@remix-run/node";
+import { addAmounts } from "#shared/decimal.ts";
 import { eachPage, paginateInMemory, recordsPerRead } from "../../http/list-page.ts";
 import type { StudioMember } from "../studio-reader.ts";
 import { reconcileCosts } from "./book.ts";
 import type { LineFilter } from "./line-filter.ts";
 import { monthWindow } from "./month.ts";
 import { cellsOf, isActionNeeded, type ReconciledCell } from "./reconciliation.ts";
-import { addAmounts } from "./rounding-note.tsx";
 
 type MonthQuery = { reader: StudioMember; month: string; filter: LineFilter };
 

@@ -1,4 +1,4 @@
-import { add, formatDecimal, parseDecimal } from "#shared/decimal.ts";
+import { addAmounts, formatDecimal, parseDecimal } from "#shared/decimal.ts";
 import { formatUsd } from "../../ui/format-amount.ts";
 
 /** A total and the rows that it is the sum of, as a page shows them. Amounts are exact decimal strings, or null. */
@@ -34,11 +34,6 @@ export function describeRounding(sums: readonly ShownSum[], exact = "in the CSV"
   const others = gaps.length - maxSums;
   const list = [...gaps.slice(0, maxSums), ...(others > 0 ? [`${others} more by as little`] : [])];
   return `Rows are rounded. As shown, ${new Intl.ListFormat("en-GB").format(list)}. Exact amounts are ${exact}.`;
-}
-
-/** Returns the sum of two exact decimal strings. */
-export function addAmounts(one: string, other: string): string {
-  return formatDecimal(add(parseDecimal(one), parseDecimal(other)));
 }
 
 /** Returns an amount as it is shown. An amount shown as less than the smallest one counts as zero. */

@@ -1,9 +1,9 @@
+import { addAmounts } from "#shared/decimal.ts";
 import { Card } from "../../ui/card.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { countOf, formatCount, formatExactCredits } from "../../ui/format-amount.ts";
 import { ExactTime } from "../../ui/moment.tsx";
 import { Credits } from "../../ui/money.tsx";
-import { addAmounts } from "../costs/rounding-note.tsx";
 import { AmountLines, exactDecimals } from "../usage/credit-totals.tsx";
 import type { CreditAccount } from "./statement.ts";
 import { statementLines } from "./statement-lines.ts";

@@ -105,17 +105,14 @@ export async function findImportRate(
 const recorder = z.object({ by: z.enum(["person", "app"]), name: z.string().nullable() });
 export type InvoiceRecorder = z.output<typeof recorder>;
 
-const readAnswer = z.union([
-  z.object({
-    outcome: z.literal("read"),
-    invoice: invoiceRecord,
-    recorded: recorder.nullable(),
-    /** The person who attached the document. */
-    attachedBy: z.string().nullable(),
-    comparison: comparisonSchema.nullable(),
-  }),
-  z.object({ outcome: z.literal("not_found") }),
-]);
+export const readInvoiceAnswer = z.object({
+  outcome: z.literal("read"),
+  invoice: invoiceRecord,
+  recorded: recorder.nullable(),
+  /** The person who attached the document. */
+  attachedBy: z.string().nullable(),
+  comparison: comparisonSchema.nullable(),
+});
 
 /**
  * Returns an invoice of a book, who recorded it, and its comparison with other costs.
@@ -131,7 +128,7 @@ export async function requireInvoice(
     reader: member,
     name: "read_provider_invoice",
     args: { invoice_id: invoiceId },
-    schema: readAnswer,
+    schema: z.union([readInvoiceAnswer, z.object({ outcome: z.literal("not_found") })]),
   });
   if (answer.outcome === "not_found") throw notFound();
   const { outcome: _, ...read } = answer;

@@ -55,13 +55,18 @@ function storeInvoice(
 
 /**
  * Stores an invoice sent to the API, like {@link storeInvoice}.
+ * @param options.change what the audit log records, for the platform's book
  * @throws Response 400 INVALID_REQUEST, 403 FORBIDDEN, 409 CONFLICT if it is stored with other values, 503 UNAVAILABLE
  */
 export async function recordInvoice(
   context: AppLoadContext,
-  { member, invoice: { record, receipt } }: { member: StudioMember; invoice: EnteredInvoice },
+  {
+    member,
+    invoice: { record, receipt },
+    change,
+  }: { member: StudioMember; invoice: EnteredInvoice; change?: AuditedChange },
 ): Promise<InvoiceReceipt> {
-  const answer = await storeInvoice(context, { member, invoice: record });
+  const answer = await storeInvoice(context, { member, invoice: record, change });
   if ("outcome" in answer) return { accepted: true, reference: record.reference, ...receipt };
   const { requestId } = context;
   switch (answer.refused) {

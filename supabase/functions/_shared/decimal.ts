@@ -46,3 +46,8 @@ export function formatDecimal({ units, scale }: Decimal): string {
 function atScale(value: Decimal, scale: number): bigint {
   return value.units * 10n ** BigInt(scale - value.scale);
 }
+
+/** Returns the sum of two exact decimal strings. */
+export function addAmounts(one: string, other: string): string {
+  return formatDecimal(add(parseDecimal(one), parseDecimal(other)));
+}

@@ -39,6 +39,10 @@ export interface Operation<Code extends string = string> {
   summary: string;
   /** Further information for callers, in plain text. */
   description?: string;
+  /** The scope that a service account needs. */
+  scope?: string;
+  /** True if amounts are exact text. Otherwise, those that are text within the server are JSON numbers. */
+  amountsAreText?: true;
   /** The accepted credentials, of which a call needs one. Empty if no authentication is required. */
   credentials: readonly Credential[];
   /** Examples of path parameters. Ids need no example. */

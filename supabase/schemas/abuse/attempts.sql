@@ -165,6 +165,16 @@ begin
 end
 $$;
 
+-- Counts a service account's request to the admin API. Returns null, or the seconds until the next one if the limit is
+-- reached. A request over the limit doesn't count.
+-- Definer: every role, even the service role, may change buckets only through functions.
+create or replace function private.count_admin_request(service_account uuid) returns integer
+  language sql volatile security definer set search_path = ''
+as $$
+  select ceil(extract(epoch from private.consume_attempt(b.subject, 'admin_api', b.scope, b.step, b.per)))::integer
+  from private.attempt_buckets('admin_api', 'service account:' || service_account, null) b
+$$;
+
 -- Returns whether an infrastructure admin confirms the second factor in a session that has proved it before. Blocks and
 -- limits of the address don't stop that, or others on the admin's network could keep the console closed, where blocks
 -- are lifted. The account's limits apply, and a wrong code counts against the address.
@@ -224,7 +234,8 @@ as $$
 $$;
 
 -- Deletes up to at_most rows of each kind: full buckets, expired attempts, expired verified addresses, expired review
--- drafts, and blocks that ended a month ago. Returns how many rows it deleted; 0 while another deletion runs.
+-- drafts, idempotency keys of the admin API after a day, and blocks that ended a month ago. Returns how many rows it
+-- deleted; 0 while another deletion runs.
 create or replace function private.delete_expired_attempts(at_most integer default 1000) returns integer
   language plpgsql volatile security invoker set search_path = ''
 as $$
@@ -239,6 +250,7 @@ begin
   cleared := cleared + private.delete_expired_rows('private.open_attempts', 'expires_at', '0', at_most);
   cleared := cleared + private.delete_expired_rows('private.verified_addresses', 'verified_until', '0', at_most);
   cleared := cleared + private.delete_expired_rows('private.review_drafts', 'expires_at', '0', at_most);
+  cleared := cleared + private.delete_expired_rows('private.idempotency_keys', 'created_at', '24 hours', at_most);
   -- Ended blocks are kept for a month, to explain to people why they could not sign in.
   return cleared + private.delete_expired_rows('private.address_blocks', 'blocked_until', '30 days', at_most);
 end

@@ -98,6 +98,9 @@ as $$
     ('user_code', 'address', 30, interval '10 minutes', 'refuse'),
     ('user_code', 'account', 10, interval '15 minutes', 'refuse'),
 
+    -- A service account's requests to the admin API: ten a second, so that a loop in a script doesn't slow the platform.
+    ('admin_api', 'account', 600, interval '1 minute', 'refuse'),
+
     -- Direct calls to the identity backend, past our routes. Only failures count.
     ('direct_password', 'pair', 10, interval '15 minutes', 'refuse'),
     ('direct_password', 'account', 30, interval '1 hour', 'refuse_new'),

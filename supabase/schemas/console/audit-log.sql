@@ -1,16 +1,18 @@
 -- Reads the console's audit log, which shared/admin-log.sql writes.
 
--- Returns a page of the audit log, newest first. The reader is a token's verified claims; returns null if the reader
--- may no longer read the log. The filters are action (exact, or a prefix that ends with a dot), actor (part of an email
--- address), target (part of an email address, name or other target, or a user's id), from and to (exclusive). The
--- argument before is { createdAt, id } of the last line on the previous page. before and after of a line have numbers
--- as exact text. targetKind and targetId are kind and id of private.audit_target.
+-- Returns a page of the audit log, newest first. The reader is a token's verified claims, or {} for a service account.
+-- Returns null if the reader or service account may no longer read the log. The filters are action (exact, or a prefix
+-- that ends with a dot), actor (part of an email address), target (part of an email address, name or other target, or a
+-- user's id), from and to (exclusive). The argument before is { createdAt, id } of the last line on the previous page.
+-- before and after of a line have numbers as exact text. targetKind and targetId are kind and id of
+-- private.audit_target.
 -- Definer: the admins' email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.search_audit_log(
   reader jsonb,
   filters jsonb,
   before jsonb default null,
-  page_size integer default 50
+  page_size integer default 50,
+  service_account uuid default null
 ) returns jsonb
   language plpgsql stable security definer set search_path = ''
   -- A generic plan would read the whole log for each page.
@@ -26,7 +28,10 @@ declare
   last_at timestamptz := coalesce((search_audit_log.before ->> 'createdAt')::timestamptz, 'infinity');
   last_id uuid := coalesce((search_audit_log.before ->> 'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
 begin
-  if not private.can_read_console(reader) then
+  if not (
+    service_account is null and private.can_read_console(reader)
+    or private.service_account_may(service_account, 'admin:audit:read')
+  ) then
     return null;
   end if;
   if of_target is not null then

@@ -87,9 +87,10 @@ as $$
   select char_length(id) between 1 and 256 and id !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
 $$;
 
--- Returns why a person or a satellite's session may not use a book, or null if they may. A workspace's book is for
--- members with the permission use_ai_studio, and the platform's for the console's roles admin and finance: { outcome:
--- not_allowed }. A session opens only workspaces' books: { refused } (private.studio_refusal). Not granted to any role.
+-- Returns why a person, a service account or a satellite's session may not use a book, or null if they may. A
+-- workspace's book is for members with the permission use_ai_studio. The platform's is for the console's roles admin and
+-- finance, and for service accounts of the platform with the scope admin:books: { outcome: not_allowed }. A session opens
+-- only workspaces' books: { refused } (private.studio_refusal). Not granted to any role.
 create or replace function ai.book_refusal(member_id uuid, book uuid, token_hash bytea default null) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
@@ -99,7 +100,9 @@ as $$
       from private.studio_refusal(token_hash, book) as s (reason)
       where s.reason is not null
     )
-    when book = ai.platform_book() and private.console_role(member_id) in ('admin', 'finance') then null
+    when book = ai.platform_book() and (
+      private.console_role(member_id) in ('admin', 'finance') or private.service_account_may(member_id, 'admin:books')
+    ) then null
     when private.user_has_workspace_permission(member_id, book, 'use_ai_studio') then null
     else '{"outcome": "not_allowed"}'::jsonb
   end

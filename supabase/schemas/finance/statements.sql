@@ -209,8 +209,19 @@ begin
 end
 $$;
 
--- Returns what lists show of a statement. Names are email addresses, and null once the account is deleted. Not granted
--- to any role.
+-- Returns the email address of the person, or the name of the service account, that closed or reopened a month. Null
+-- once it is deleted. Not granted to any role.
+create or replace function ai.closer_name(caller_id uuid) returns text
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(
+    (select u.email from auth.users u where u.id = caller_id),
+    (select s.name from private.service_accounts s where s.id = caller_id)
+  )
+$$;
+
+-- Returns what lists show of a statement. Names are email addresses or those of service accounts, and null once these
+-- are deleted. Not granted to any role.
 create or replace function ai.statement_summary(stored ai.book_statements) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
@@ -218,12 +229,12 @@ as $$
     'id', (stored).id,
     'month', to_char((stored).month, 'YYYY-MM'),
     'version', (stored).version,
-    'closedBy', (select u.email from auth.users u where u.id = (stored).closed_by),
+    'closedBy', ai.closer_name((stored).closed_by),
     'closedAt', ai.utc_text_microseconds((stored).closed_at),
     'sha256', encode((stored).sha256, 'hex'),
     'exceptions', jsonb_array_length((stored).exceptions),
     'reopened', case when (stored).reopened_at is not null then jsonb_build_object(
-      'by', (select u.email from auth.users u where u.id = (stored).reopened_by),
+      'by', ai.closer_name((stored).reopened_by),
       'at', ai.utc_text_microseconds((stored).reopened_at),
       'reason', (stored).reopen_reason
     ) end

@@ -18,7 +18,8 @@ $$;
 
 -- Adds one line to the audit log in the transaction of the change. Arguments: change { actor or serviceAccount, reason,
 -- requestId, ip } and act { action, targetUserId, target, targetName, before, after }. targetName is kept after the
--- target is deleted, so it must not name a personal workspace. The service account's name is kept as well.
+-- target is deleted, so it must not name a personal workspace. The service account's name is kept as well. Functions of
+-- the books name a service account as actor, like a member.
 create or replace function private.record_admin_action(change jsonb, act jsonb) returns void
   language sql volatile security invoker set search_path = ''
 as $$
@@ -26,11 +27,10 @@ as $$
     actor_id, service_account_id, service_account_name, action, target_user_id, target, target_name, reason, before, after,
     request_id, ip
   )
-  values (
-    (change ->> 'actor')::uuid, (change ->> 'serviceAccount')::uuid,
-    (select s.name from private.service_accounts s where s.id = (change ->> 'serviceAccount')::uuid),
-    act ->> 'action', (act ->> 'targetUserId')::uuid, act ->> 'target', left(act ->> 'targetName', 320),
-    change ->> 'reason', nullif(act -> 'before', 'null'), nullif(act -> 'after', 'null'), change ->> 'requestId',
-    (change ->> 'ip')::inet
-  )
+  select
+    case when s.id is null then c.id end, s.id, s.name, act ->> 'action', (act ->> 'targetUserId')::uuid,
+    act ->> 'target', left(act ->> 'targetName', 320), change ->> 'reason', nullif(act -> 'before', 'null'),
+    nullif(act -> 'after', 'null'), change ->> 'requestId', (change ->> 'ip')::inet
+  from (values (coalesce(change ->> 'actor', change ->> 'serviceAccount')::uuid)) as c (id)
+  left join private.service_accounts s on s.id = c.id
 $$;

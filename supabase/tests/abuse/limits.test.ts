@@ -161,3 +161,23 @@ describe("address_blocks", () => {
     expect(row.action).toBe("n");
   });
 });
+
+describe("requests of service accounts to the admin API", () => {
+  test("are limited to 600 a minute for each service account, and one more every 100 ms", async ({ db }) => {
+    const [account, other] = [crypto.randomUUID(), crypto.randomUUID()];
+    const countRequests = (id: string, times: number) =>
+      db.asRole("service_role", () =>
+        db.query<{ wait: number | null; requests: number }>(
+          `select r.wait, count(*)::int as requests
+            from (select private.count_admin_request($1) as wait from generate_series(1, $2::int)) r group by 1`,
+          [id, times],
+        ),
+      );
+    expect(await countRequests(account, 600)).toEqual([{ wait: null, requests: 600 }]);
+    expect(await countRequests(account, 2)).toEqual([{ wait: 1, requests: 2 }]);
+    expect(await countRequests(other, 1)).toEqual([{ wait: null, requests: 1 }]);
+    await db.query("update private.rate_limits set full_at = full_at - interval '100 ms' where action = 'admin_api'");
+    expect(await countRequests(account, 1)).toEqual([{ wait: null, requests: 1 }]);
+    expect(await countRequests(account, 1)).toEqual([{ wait: 1, requests: 1 }]);
+  });
+});

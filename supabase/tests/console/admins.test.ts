@@ -54,6 +54,19 @@ const otherCalls: Record<string, (db: Database, claims: object) => Promise<unkno
       })
     ).lines,
   ...Object.fromEntries(
+    ["change_once", "make_console_change"].map((name) => [
+      `private.${name}`,
+      async (db: Database, claims: object) => {
+        const change = { actor: (claims as { sub: string }).sub, plan: "new", reason: "test", idempotencyKey: "key" };
+        const { refused } = await one<{ refused: string | null }>(db, {
+          sql: `select private.${name}('save_plan', $1) ->> 'refused' as refused`,
+          values: [JSON.stringify(change)],
+        });
+        return refused === "forbidden" ? null : { refused };
+      },
+    ]),
+  ),
+  ...Object.fromEntries(
     ["private.may_change_apps($1)", "private.may_change_console($1, 'admin:books')"].map((call) => [
       call.replace(/\(.*/, ""),
       async (db: Database, claims: object) => {

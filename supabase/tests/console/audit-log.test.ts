@@ -51,6 +51,29 @@ describe("the audit log", () => {
     expect(await read(db, { reader, target })).toBeNull();
   });
 
+  test("a service account can read the audit log with the scope for it, until it is disabled", async ({ db }) => {
+    const target = await addLine(db);
+    const [{ id } = { id: "" }] = await db.query<{ id: string }>(
+      `insert into private.service_accounts (name, scopes, expires_at)
+        values ($1, '{admin:audit:read}', now() + interval '1 day') returning id`,
+      [target],
+    );
+    const find = async () => {
+      const { lines } = await one<{ lines: { target: string }[] | null }>(db, {
+        sql: "select private.search_audit_log('{}', $1, service_account => $2) as lines",
+        values: [JSON.stringify({ target }), id],
+      });
+      return lines;
+    };
+    expect(await db.asRole("service_role", find)).toMatchObject([{ target }]);
+    await db.query("update private.service_accounts set scopes = '{admin:books}' where id = $1", [id]);
+    expect(await find()).toBeNull();
+    await db.query("update private.service_accounts set scopes = '{admin:audit:read}', enabled = false where id = $1", [
+      id,
+    ]);
+    expect(await find()).toBeNull();
+  });
+
   test.for(["a factor, at AAL1", "no policy and no factor", "required, at AAL2 of before the boundary"] as const)(
     "an admin whose MFA state is not satisfied can't read the audit log: %s",
     async (mfa, { db }) => {

@@ -60,6 +60,24 @@ describe("adding a model", () => {
     expect(await linesOf(db, model)).toEqual(["model.add"]);
   });
 
+  test("a service account may add a whole model if its token has the scope", async ({ db }) => {
+    const { id } = await one<{ id: string }>(db, {
+      sql: `insert into private.service_accounts (name, scopes, expires_at)
+        values ('Catalogue', '{admin:catalogue:write}', now() + interval '1 day') returning id`,
+    });
+    const model = newId();
+    const parts = { routes: [routeTo("demo")], prices: [priceAt("demo")], enabled: true };
+    const request = { serviceAccount: id, reason: "test", requestId: "request-1" };
+    const save = (serviceAccountScopes: string[]) =>
+      one<{ answer: Answer }>(db, {
+        sql: "select private.save_model_setup($1) as answer",
+        values: [JSON.stringify({ ...settings, version: null, model, ...parts, ...request, serviceAccountScopes })],
+      });
+    expect(await save([])).toEqual({ answer: { refused: "forbidden" } });
+    expect(await save(["admin:catalogue:write"])).toEqual({ answer: {} });
+    expect(await linesOf(db, model)).toEqual(["model.add", "model.add_price", "model.add_route", "model.enable"]);
+  });
+
   test("a new model can become the default of its kind", async ({ db }) => {
     const { save } = await createSetup(db);
     await db.query("update ai.models set is_default = false where kind = 'embedding'");

@@ -27,7 +27,7 @@ test("package.json has sixteen scripts", () => {
 
 test("npm run gatehouse knows the users' verbs, the operators' and the mobile app", () => {
   expect(verbs).toEqual([
-    ...["login", "connect", "status", "token", "disconnect", "logout"],
+    ...["login", "connect", "status", "token", "disconnect", "logout", "export", "plan", "apply", "drift", "api"],
     ...["admin", "app", "backup", "compose", "doctor", "email-templates", "import-costs", "import-users", "prices"],
     ...["restore", "service-account", "setup"],
     "mobile",

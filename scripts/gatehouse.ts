@@ -1,4 +1,4 @@
-import { usage } from "../packages/cli/src/arguments.ts";
+import { comparingVerbs, usage } from "../packages/cli/src/arguments.ts";
 
 /**
  * `npm run gatehouse -- <verb> …`: the users' command line (`packages/cli`), and with it the operators' commands and the
@@ -51,5 +51,5 @@ if (command) {
   console.log(`${usage}\n\n${checkoutUsage}`);
 } else {
   await import("../packages/cli/src/main.ts");
-  if (process.exitCode === 2) console.error(`\n${checkoutUsage}`);
+  if (process.exitCode === 2 && !comparingVerbs.includes(verb)) console.error(`\n${checkoutUsage}`);
 }

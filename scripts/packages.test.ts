@@ -73,8 +73,8 @@ describe("the packages next to the product", () => {
     );
   });
 
-  test("packages/cli depends on zod only", () => {
-    expect(Object.keys(manifestOf("cli").dependencies ?? {})).toEqual(["zod"]);
+  test("packages/cli depends on a YAML parser and zod only", () => {
+    expect(Object.keys(manifestOf("cli").dependencies ?? {})).toEqual(["yaml", "zod"]);
   });
 
   test.for<[string, Import, (all: readonly Import[]) => Import[]]>([

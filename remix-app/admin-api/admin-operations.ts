@@ -22,6 +22,7 @@ const tags: Readonly<Record<string, string>> = {
   "address-blocks": "Admin: accounts",
   recovery: "Admin: accounts",
   workspaces: "Admin: workspaces",
+  platform: "Admin: workspaces",
   "key-requests": "Admin: workspaces",
   "credit-accounts": "Admin: workspaces",
   runs: "Admin: workspaces",

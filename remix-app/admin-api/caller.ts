@@ -38,7 +38,17 @@ export async function requireAdminCaller(
   }
   // A service account of a workspace has no scope of the platform.
   const scopes = service.workspaceId === null ? service.scopes : [];
-  if (scopes.includes(`admin:${scope}`)) return { id: service.id, person: null, scopes };
+  const caller = { id: service.id, person: null, scopes };
+  requireAdminScope(caller, { scope, requestId });
+  return caller;
+}
+
+/** Requires that a service account's token has a scope. @throws Response 403 FORBIDDEN */
+export function requireAdminScope(
+  { scopes }: AdminCaller,
+  { scope, requestId }: { scope: Exclude<AdminScope, "person">; requestId: string },
+): void {
+  if (scopes === null || scopes.includes(`admin:${scope}`)) return;
   const detail = `The service account’s token doesn’t have the scope admin:${scope}.`;
   throw problem("FORBIDDEN", { requestId, detail });
 }

@@ -8,6 +8,7 @@ import { modelSetupActs, modelSetupChanges, modelSetupReads } from "./operations
 import { modelChanges, modelReads } from "./operations/models.ts";
 import { overviewActs, overviewReads } from "./operations/overview.ts";
 import { planChanges, planReads } from "./operations/plans.ts";
+import { platformReads, workspaceSettingChanges } from "./operations/platform.ts";
 import { priceChanges, priceReads } from "./operations/prices.ts";
 import { providerChanges, providerReads } from "./operations/providers.ts";
 import { securityActs, securityReads } from "./operations/security.ts";
@@ -22,6 +23,7 @@ export const readOperations: Record<AdminReadId, ReadDefinition> = {
   ...accountAccessReads,
   ...securityReads,
   ...workspaceReads,
+  ...platformReads,
   ...planReads,
   ...modelReads,
   ...modelSetupReads,
@@ -38,6 +40,7 @@ export const changeOperations: Record<AdminChangeId, ChangeDefinition> = {
   ...accountChanges,
   ...accountAccessChanges,
   ...workspaceChanges,
+  ...workspaceSettingChanges,
   ...planChanges,
   ...modelChanges,
   ...modelSetupChanges,

@@ -188,6 +188,15 @@ async function changeWorkspace(call: Call, { other }: { other: Person }): Promis
   const read = await call<{ workspace: { planId: string } }>("GET", workspace);
   await call("PATCH", workspace, { plan: "none", seen: read.workspace.planId, reason });
   await call("PATCH", workspace, { plan: "team", seen: read.workspace.planId, reason });
+  for (const ids of ["", own?.id, "none"]) await call("GET", `${api}/platform?workspaces=${ids}`);
+  for (const deniedModels of [["demo-chat"], ["no-such-model"]]) {
+    await call("PATCH", `${workspace}/policy`, { seen: null, policy: { deniedModels }, reason });
+  }
+  const limit = { limitUsd: "50", maxCalls: null, timeZone: "UTC", thresholds: [80], reservesExpected: false };
+  const ofWorkspace = { scope: "workspace", period: "month", reason };
+  await call("PATCH", `${workspace}/budgets`, { ...ofWorkspace, seen: null, budget: limit });
+  await call("PATCH", `${workspace}/budgets`, { ...ofWorkspace, seen: null, budget: limit });
+  await call("PATCH", `${workspace}/budgets`, { ...ofWorkspace, seen: limit, budget: null });
   const credits = `${api}/credit-accounts/member/${other.id}`;
   const entry = { step: "grant", amount: "5", reference: randomUUID(), reason };
   await call("POST", `${credits}/entries`, entry);

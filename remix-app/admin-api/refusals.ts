@@ -41,6 +41,7 @@ const refusals: Readonly<Record<string, Refusal>> = {
   until: ["INVALID_REQUEST", "A ban ends within a year, or has no end."],
   days: ["INVALID_REQUEST", "An account is deleted after 1 to 30 days."],
   past: ["INVALID_REQUEST", "A price can’t take effect in the past."],
+  unknown_models: ["INVALID_REQUEST", "The policy names a model that doesn’t exist."],
   no_route: ["INVALID_REQUEST", "The model has no route to this provider."],
   no_plan: ["INVALID_REQUEST", "The plan doesn’t exist, or the workspace already has it."],
   no_grantee: ["INVALID_REQUEST", "The plan or workspace doesn’t exist."],

@@ -35,6 +35,8 @@ export const auditActions: Readonly<Record<string, Readonly<Record<string, strin
     "plan.add": "Added a plan",
     "plan.edit": "Edited a plan",
     "plan.move_workspace": "Moved a workspace to another plan",
+    "workspace.policy": "Changed a workspace’s AI policy",
+    "workspace.budget": "Changed a workspace’s budget",
     "credits.grant": "Granted credits",
     "credits.withdraw": "Withdrew credits",
   },

@@ -41,6 +41,11 @@ const summaries: Readonly<Record<string, Summary>> = {
   ],
   "plan.edit": describeFields,
   "plan.move_workspace": ({ plan: from }, { plan: to }) => [`${text(from)} → ${text(to)}`],
+  "workspace.policy": describeFields,
+  "workspace.budget": (old, now) => [
+    `${text(now.subject ?? now.scope)} for ${text(now.period)}`,
+    ...describeFields(old, now),
+  ],
   "credits.grant": describeCredits,
   "credits.withdraw": describeCredits,
   "model.edit": describeFields,

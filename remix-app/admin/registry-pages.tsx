@@ -104,6 +104,7 @@ export function SecretsCard({
       lead={`The ${what} authenticates with a secret. After a rotation, the old one can keep working for a while.`}
       action={<ButtonLink href={`${base}/rotate`}>Rotate secret</ButtonLink>}
     >
+      {secrets.length === 0 && <p>It has no secret that works. Rotate the secret to get one.</p>}
       <ul className="divide-y divide-line">
         {secrets.map(({ createdAt, expiresAt }) => (
           <li

@@ -53,6 +53,7 @@ describe("parseBlock", () => {
     ["sql", "select 1; select 2;\n"],
     ["json", '{ "a": 1 }\n'],
     ["ini", "# why\nA=1\n\nB_2=smtps://user:password@host:465\n"],
+    ["yaml", "apiVersion: gatehouse/v1\n"],
   ];
   test.each(good)("parseBlock accepts valid %s", async (language, text) => {
     expect(await parseBlock(block(language, text))).toBeUndefined();
@@ -66,6 +67,7 @@ describe("parseBlock", () => {
     ["json", "{ a: 1 }\n"],
     ["ini", "A=1\nB\n"],
     ["ini", "A=1\nA=2\n"],
+    ["yaml", "apiVersion: gatehouse/v1\nplanz: []\n"],
   ];
   test.each(bad)("parseBlock refuses invalid %s", async (language, text) => {
     expect(await parseBlock(block(language, text))).toMatch(/./);

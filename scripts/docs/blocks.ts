@@ -18,7 +18,7 @@ const needs = {
 
 export type Need = keyof typeof needs;
 
-const languages = ["sh", "ts", "tsx", "js", "python", "sql", "json", "ini"] as const;
+const languages = ["sh", "ts", "tsx", "js", "python", "sql", "json", "ini", "yaml"] as const;
 export type Language = (typeof languages)[number];
 /** Languages that are only displayed: diagrams, JSON with comments, and plain text. */
 const shown = ["mermaid", "jsonc", "text"];
@@ -33,7 +33,7 @@ export type Fault = { file: string; line: number; message: string };
  * are installed.
  */
 export function isRunnable({ language, need }: Block): boolean {
-  if (language === "json" || language === "ini") return false;
+  if (language === "json" || language === "ini" || language === "yaml") return false;
   return need === undefined || need === "python";
 }
 

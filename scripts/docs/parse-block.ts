@@ -1,6 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { parseEnv } from "node:util";
 import ts from "typescript";
+import { parsePlatform } from "../../packages/cli/src/platform-file/read-file.ts";
 import { splitStatements } from "../database/statements.ts";
 import type { Block, Language } from "./blocks.ts";
 
@@ -14,11 +15,17 @@ const parsers: Record<Language, (text: string) => string | undefined | Promise<s
   sql: async (text) => thrown(() => splitStatements(text)),
   json: async (text) => thrown(() => JSON.parse(text)),
   ini: settingsFault,
+  yaml: platformFault,
 };
 
 /** Parses a block with its language's own grammar. @returns the error message, if the block is invalid */
 export async function parseBlock({ language, text }: Block): Promise<string | undefined> {
   return parsers[language](text);
+}
+
+/** Returns what is wrong with a file that describes a platform. The guides show no other YAML. */
+function platformFault(text: string): string | undefined {
+  return parsePlatform(text).faults.join("; ") || undefined;
 }
 
 function spoken(command: string, args: string[], input: string): string | undefined {

@@ -1407,6 +1407,46 @@ as $$
   ));
 $$;
 
+-- Registers an app with its first secret, or without one. The change is { actor, name, displayName, kind, origins,
+-- scopes, logoutUrl, secretHash (the text of a bytea, or null), reason, requestId, ip }. Returns {} or { refused:
+-- forbidden | taken (the name or an origin) | invalid }.
+create or replace function private.add_app(change jsonb) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  app private.apps;
+begin
+  if not private.may_change_console(change, 'admin:apps:write') then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  if change ->> 'kind' = 'openid' then
+    return jsonb_build_object('refused', 'invalid');
+  end if;
+  begin
+    insert into private.apps (name, display_name, kind, scopes, backchannel_logout_uri)
+    values (
+      change ->> 'name', change ->> 'displayName', change ->> 'kind',
+      array(select jsonb_array_elements_text(change -> 'scopes')), change ->> 'logoutUrl'
+    )
+    returning * into app;
+    insert into private.app_origins (origin, app_id)
+    select o, app.id from jsonb_array_elements_text(change -> 'origins') as o;
+  exception
+    when unique_violation then
+      return jsonb_build_object('refused', 'taken');
+    when check_violation then
+      return jsonb_build_object('refused', 'invalid');
+  end;
+  insert into private.app_secrets (app_id, secret_hash)
+  select app.id, (change ->> 'secretHash')::bytea where change ->> 'secretHash' is not null;
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', 'app.register', 'target', 'app ' || app.name, 'targetName', app.display_name,
+    'after', private.describe_app(app.id)
+  ));
+  return '{}';
+end
+$$;
+
 -- Changes an app. The change is { actor, name, version (from private.read_app), step, reason, requestId, ip }. The step
 -- edit also has displayName, scopes, origins and logoutUrl; link and unlink have workspace; rotate has secretHash (the
 -- text of a bytea) and overlapSeconds; enable and disable have no more fields. An OpenID client allows only enable,
@@ -1897,6 +1937,8 @@ begin
     when 'set_model_enabled' then private.set_model_enabled(change)
     when 'set_model_grant' then private.set_model_grant(change)
     when 'set_sign_up' then private.set_sign_up(change)
+    when 'set_workspace_budget' then private.set_workspace_budget(change)
+    when 'set_workspace_policy' then private.set_workspace_policy(change)
     when 'sign_account_out' then private.sign_account_out(change)
     when 'unban_account' then private.unban_account(change)
   end;
@@ -2889,6 +2931,35 @@ begin
 end
 $$;
 
+-- Returns a workspace in the form of platform.yaml, with its budgets that belong to no person or key.
+create or replace function private.export_workspace(workspace public.workspaces) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', workspace.id,
+    'planId', workspace.plan_id,
+    'policy', ai.workspace_policy_summary(workspace.id) - '{budget,appBudgets,updatedAt,updatedBy}'::text[],
+    'budgets', (
+      select coalesce(jsonb_agg(
+        jsonb_build_object('scope', b.scope, 'subject', coalesce(b.label, a.name), 'period', b.period)
+          || ai.budget_settings(b)
+        order by b.scope, coalesce(b.label, a.name), b.period
+      ), '[]')
+      from ai.budgets b
+      left join private.apps a on b.scope = 'app' and a.id = b.subject_id
+      where b.workspace_id = workspace.id and num_nonnulls(b.limit_usd, b.max_calls) > 0
+        and (b.scope in ('workspace', 'label') or a.id is not null)
+    )
+  )
+$$;
+
+-- Formats a time in UTC to the second, like 2027-01-01T00:00:00Z.
+create or replace function private.utc_second(moment timestamptz) returns text
+  language sql stable security invoker set search_path = ''
+as $$
+  select to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+$$;
+
 -- Adds all of the given prices with private.add_model_price, or none of them. The change is { actor, from, prices: [{
 -- model, providerId, serviceTier, minInputTokens, latest, inputUsd, … }], reason, requestId, ip }. Returns {} or {
 -- refused, model }. refused is too_many (there must be 1 to 500 prices), scheduled (a later price already exists for
@@ -3065,6 +3136,112 @@ begin
   ));
   return '{}';
 end
+$$;
+
+-- Changes the given fields of a workspace's AI policy. The change is { actor or serviceAccount, workspace, seen (the
+-- updatedAt of the policy that the caller saw, or null), policy (fields of ai.change_workspace_policy), reason,
+-- requestId, ip }. Returns {} or { refused: forbidden | not_found | unknown_models | invalid } or { refused: conflict,
+-- last }.
+-- Definer: the service role may not change policies.
+create or replace function private.set_workspace_policy(change jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  workspace public.workspaces;
+  runtime_fields text[] := '{budget,appBudgets,updatedAt,updatedBy}';
+  old_policy jsonb;
+  result jsonb;
+begin
+  if not private.may_change_console(change, 'admin:workspaces:write') then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  select * into workspace
+  from public.workspaces w
+  where w.id = (change ->> 'workspace')::uuid and w.deleted_at is null;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  old_policy := ai.workspace_policy_summary(workspace.id);
+  result := ai.set_workspace_policy(
+    coalesce(change ->> 'actor', change ->> 'serviceAccount')::uuid, workspace.id,
+    change -> 'policy' || jsonb_build_object('readAt', change -> 'seen')
+  );
+  if result ->> 'outcome' = 'changed' then
+    perform private.record_admin_action(change, jsonb_build_object(
+      'action', 'workspace.policy',
+      'target', 'workspace ' || workspace.id,
+      'targetName', case when workspace.personal_user_id is null then workspace.name end,
+      'before', old_policy - runtime_fields,
+      'after', (result -> 'policy') - runtime_fields
+    ));
+  end if;
+  return private.answer_setting(workspace.id, result ->> 'outcome');
+end
+$$;
+
+-- Sets or removes a budget of a workspace, or of an app or label in it. The change is { actor or serviceAccount,
+-- workspace, scope (workspace, app or label), subject (the app's name, the label or null), period, budget (like
+-- ai.budget_settings, or null to remove it), seen (the budget that the caller saw, or null), reason, requestId, ip }.
+-- Budgets of members and keys belong to people: the workspace's own managers set them. Returns {} or { refused:
+-- forbidden | not_found | invalid } or { refused: conflict, last }.
+-- Definer: the service role may not change budgets.
+create or replace function private.set_workspace_budget(change jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  workspace public.workspaces;
+  scope text := change ->> 'scope';
+  identity jsonb := jsonb_build_object('scope', scope, 'subject', change -> 'subject', 'period', change -> 'period');
+  budget jsonb := nullif(change -> 'budget', 'null');
+  seen jsonb := nullif(change -> 'seen', 'null');
+  result jsonb;
+begin
+  if not private.may_change_console(change, 'admin:workspaces:write') then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  select * into workspace
+  from public.workspaces w
+  where w.id = (change ->> 'workspace')::uuid and w.deleted_at is null;
+  if not found or scope not in ('workspace', 'app', 'label') then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  result := ai.replace_budget(
+    coalesce(change ->> 'actor', change ->> 'serviceAccount')::uuid, workspace.id, scope,
+    case scope
+      when 'workspace' then workspace.id
+      when 'app' then (select a.id from private.apps a where a.name = change ->> 'subject')
+    end,
+    budget ->> 'limitUsd', seen ->> 'limitUsd', case scope when 'label' then change ->> 'subject' end,
+    change ->> 'period', budget ->> 'timeZone',
+    array(select jsonb_array_elements_text(budget -> 'thresholds')::smallint), (budget ->> 'maxCalls')::bigint,
+    seen ->> 'timeZone', array(select jsonb_array_elements_text(seen -> 'thresholds')::smallint),
+    (seen ->> 'maxCalls')::bigint, (budget ->> 'reservesExpected')::boolean, (seen ->> 'reservesExpected')::boolean
+  );
+  if result ->> 'outcome' = 'changed' then
+    perform private.record_admin_action(change, jsonb_build_object(
+      'action', 'workspace.budget',
+      'target', 'workspace ' || workspace.id,
+      'targetName', case when workspace.personal_user_id is null then workspace.name end,
+      'before', identity || coalesce(seen, '{}'),
+      'after', identity || coalesce(budget, '{"limitUsd": null}')
+    ));
+  end if;
+  return private.answer_setting(workspace.id, result ->> 'outcome');
+end
+$$;
+
+-- Returns the console's answer for the outcome that a member would get.
+create or replace function private.answer_setting(workspace_id uuid, outcome text) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select case
+    when outcome in ('changed', 'unchanged') then '{}'
+    when outcome = 'changed_meanwhile' then jsonb_build_object(
+      'refused', 'conflict', 'last', private.last_admin_action('workspace ' || workspace_id)
+    )
+    when outcome in ('not_found', 'unknown_models') then jsonb_build_object('refused', outcome)
+    else jsonb_build_object('refused', 'invalid')
+  end
 $$;
 
 -- Opens an envelope for a person or service account, for the calls of a key's lineage or for a person's own. Without a
@@ -3868,6 +4045,58 @@ as $$
   )
 $$;
 
+-- Registers an OpenID client. Takes { actor, name, displayName, isPublic, scopes, redirectUris, postLogoutRedirectUris,
+-- logoutUrl, allowsDeviceGrant, requiresPkce, claimsInIdToken, groupsWorkspaceId, secretHash, reason, requestId, ip }.
+-- secretHash is the text of a bytea, or null for a client without a secret, such as a public client. Returns {} or {
+-- refused: forbidden | taken | invalid }.
+create or replace function private.add_openid_client(change jsonb) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  app private.apps;
+  is_public boolean := (change ->> 'isPublic')::boolean;
+begin
+  if not private.may_change_apps(change) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  if is_public and change ->> 'secretHash' is not null then
+    raise exception 'a public client has no secret' using errcode = 'check_violation';
+  end if;
+  begin
+    insert into private.apps (name, display_name, kind, scopes, backchannel_logout_uri)
+    values (
+      change ->> 'name', change ->> 'displayName', 'openid',
+      array(select jsonb_array_elements_text(change -> 'scopes')), change ->> 'logoutUrl'
+    )
+    returning * into app;
+    insert into private.openid_clients (
+      app_id, is_public, redirect_uris, post_logout_redirect_uris, allows_device_grant, requires_pkce,
+      claims_in_id_token, groups_workspace_id
+    )
+    values (
+      app.id, is_public, array(select jsonb_array_elements_text(change -> 'redirectUris')),
+      array(select jsonb_array_elements_text(change -> 'postLogoutRedirectUris')),
+      (change ->> 'allowsDeviceGrant')::boolean,
+      coalesce((change ->> 'requiresPkce')::boolean, true),
+      coalesce((change ->> 'claimsInIdToken')::boolean, false),
+      (change ->> 'groupsWorkspaceId')::uuid
+    );
+  exception
+    when unique_violation then
+      return jsonb_build_object('refused', 'taken');
+    when check_violation or foreign_key_violation then
+      return jsonb_build_object('refused', 'invalid');
+  end;
+  insert into private.app_secrets (app_id, secret_hash)
+  select app.id, (change ->> 'secretHash')::bytea where change ->> 'secretHash' is not null;
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', 'app.register', 'target', 'app ' || app.name, 'targetName', app.display_name,
+    'after', private.describe_openid_client(app.id)
+  ));
+  return '{}';
+end
+$$;
+
 -- Issues a recovery credential under an override. Takes { actor, overrideId, reason, tokenHash, codeSalt, codeHash, ip,
 -- userAgent, requestId }; the hashes and the salt are in hex. Returns { credentialId, email, expiresAt } or { refused:
 -- forbidden | oneself | not_found | inactive | switched_off }. Returns { refused: just_sent, retryAfterSeconds } if the
@@ -4435,6 +4664,94 @@ as $$
     (select p.display_name from public.profiles p where p.id = actor_id),
     (select s.name from private.service_accounts s where s.id = actor_id)
   )
+$$;
+
+-- Sets one budget; null removes it. A budget of period concurrent has max_calls instead of an amount. Requires
+-- manage_ai_policy or, for a key's budget, manage_ai_keys. For the scope label, takes the label's text and derives the
+-- subject from it. time_zone, thresholds and reserves_expected stay the same if they are null. The arguments that begin
+-- with read are what the member saw; read_time_zone, read_thresholds and read_reserves_expected are compared only if
+-- given. If one of them has changed since, nothing is changed. Outcomes: changed, unchanged, changed_meanwhile (with the
+-- current settings), invalid (with param and message), not_allowed, not_found. Logs each change.
+-- Definer: checks what a member may do and writes budgets, which the service role can't do itself.
+create or replace function ai.change_budget(
+  member_id uuid, workspace uuid, scope text, subject uuid, limit_usd text, read_limit_usd text, label text default null,
+  period text default 'month', time_zone text default null, thresholds smallint[] default null,
+  max_calls bigint default null, read_time_zone text default null, read_thresholds smallint[] default null,
+  read_max_calls bigint default null, reserves_expected boolean default null,
+  read_reserves_expected boolean default null
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  permission public.workspace_permission := case scope when 'key' then 'manage_ai_keys' else 'manage_ai_policy' end;
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, permission) then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return ai.replace_budget(
+    member_id, workspace, scope, subject, limit_usd, read_limit_usd, label, period, time_zone, thresholds, max_calls,
+    read_time_zone, read_thresholds, read_max_calls, reserves_expected, read_reserves_expected
+  );
+end
+$$;
+
+-- Sets a budget like ai.change_budget, without its check of permissions, for a member, an admin or a service account.
+create or replace function ai.replace_budget(
+  member_id uuid, workspace uuid, scope text, subject uuid, limit_usd text, read_limit_usd text, label text, period text,
+  time_zone text, thresholds smallint[], max_calls bigint, read_time_zone text, read_thresholds smallint[],
+  read_max_calls bigint, reserves_expected boolean, read_reserves_expected boolean
+) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  new_limit numeric := replace_budget.limit_usd::numeric;
+  fault record;
+  old ai.budgets;
+  current ai.budgets;
+  differences jsonb;
+begin
+  fault := ai.budget_fault(scope, period, time_zone, thresholds, new_limit, max_calls, reserves_expected);
+  if fault.param is not null then
+    return jsonb_build_object('outcome', 'invalid', 'param', fault.param, 'message', fault.message);
+  end if;
+  perform ai.lock_policy(workspace);
+  if scope = 'label' then
+    -- Any label may have a budget, used or not.
+    subject := ai.label_id(label);
+  else
+    perform from ai.budget_subjects(workspace, true) s where s.scope = replace_budget.scope and s.subject_id = subject;
+    if not found then
+      return jsonb_build_object('outcome', 'not_found');
+    end if;
+  end if;
+  old := ai.find_budget(scope, subject, workspace, period);
+  if old.limit_usd is distinct from read_limit_usd::numeric
+    or old.max_calls is distinct from read_max_calls
+    or old.time_zone <> read_time_zone
+    or old.thresholds <> ai.sorted_thresholds(read_thresholds)
+    or old.reserves_expected <> read_reserves_expected then
+    return jsonb_build_object('outcome', 'changed_meanwhile') || ai.budget_settings(old);
+  end if;
+  perform ai.set_budget(
+    scope, subject, workspace, new_limit, label, period, time_zone, thresholds, max_calls, reserves_expected
+  );
+  current := ai.find_budget(scope, subject, workspace, period);
+  select coalesce(jsonb_object_agg(n.key, jsonb_build_object('before', o.value, 'after', n.value)), '{}') into differences
+  from jsonb_each(ai.budget_settings(current)) n
+  join jsonb_each(ai.budget_settings(old)) o using (key)
+  where n.value <> o.value and (current.scope is not null or n.key in ('limitUsd', 'maxCalls'));
+  if differences = '{}' then
+    return jsonb_build_object('outcome', 'unchanged');
+  end if;
+  perform set_config('gatehouse.actor_id', member_id::text, true);
+  perform private.log_workspace_change(
+    workspace, 'budget.changed', subject, ai.budget_name(scope, subject, workspace),
+    jsonb_build_object(
+      'scope', scope, 'before', trim_scale(old.limit_usd)::text, 'after', trim_scale(current.limit_usd)::text
+    ) || case when period <> 'month' then jsonb_build_object('period', period) else '{}' end || differences - 'limitUsd'
+  );
+  return jsonb_build_object('outcome', 'changed');
+end
 $$;
 
 -- Returns a page of a workspace's budgets and their use in their current windows, for a member with use_ai_studio.
@@ -5050,6 +5367,19 @@ $$;
 create or replace function ai.change_workspace_policy(member_id uuid, workspace uuid, changes jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_policy') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return ai.set_workspace_policy(member_id, workspace, changes);
+end
+$$;
+
+-- Changes a workspace's policy like ai.change_workspace_policy, without its check of permissions, for a member, an admin
+-- or a service account.
+create or replace function ai.set_workspace_policy(member_id uuid, workspace uuid, changes jsonb) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
 declare
   before jsonb;
   after jsonb;
@@ -5058,9 +5388,6 @@ declare
   param text;
   unknown text[];
 begin
-  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_policy') then
-    return jsonb_build_object('outcome', 'not_allowed');
-  end if;
   perform ai.lock_policy(workspace);
   before := ai.workspace_policy_summary(workspace);
   if changes ? 'readAt'
@@ -5402,6 +5729,63 @@ as $$
   where i.id = invitation_id and not i.imported
 $$;
 
+-- Returns a model in the form of platform.yaml, with its prices in force, which have no from, and later ones.
+create or replace function private.export_model(model ai.models) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', model.id,
+    'kind', model.kind,
+    'displayName', model.display_name,
+    'ownedBy', model.owned_by,
+    'enabled', model.enabled,
+    'isDefault', model.is_default,
+    'studioDefault', model.studio_default,
+    'contextWindow', model.context_window,
+    'outputLimit', model.output_limit,
+    'defaultOutputLimit', model.default_output_limit,
+    'voices', coalesce(to_jsonb(model.voices), '[]'),
+    'routes', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'providerId', r.provider_id,
+        'providerModel', r.provider_model,
+        'enabled', r.enabled,
+        'trustsStatedCost', r.trusts_stated_cost,
+        'tierMultipliers', (
+          select coalesce(jsonb_object_agg(t.key, t.value), '{}') from jsonb_each_text(r.tier_multipliers) as t
+        ),
+        'firstByteSeconds', r.first_byte_seconds,
+        'idleSeconds', r.idle_seconds,
+        'totalSeconds', r.total_seconds
+      ) order by r.position), '[]')
+      from ai.model_routes r
+      where r.model_id = model.id
+    ),
+    'prices', (
+      select coalesce(jsonb_agg(
+        private.describe_price(p) - '{id,until,current}'::text[]
+          || jsonb_build_object('from', case when lower(p.valid) > now() then private.utc_second(lower(p.valid)) end)
+        order by p.id
+      ), '[]')
+      from ai.model_prices p
+      where p.model_id = model.id and (upper_inf(p.valid) or upper(p.valid) > now())
+    ),
+    'grants', jsonb_build_object(
+      'plans', (
+        select coalesce(jsonb_agg(g.plan_id order by g.plan_id), '[]')
+        from ai.model_grants g
+        where g.model_id = model.id and g.plan_id is not null
+      ),
+      'workspaces', (
+        select coalesce(jsonb_agg(w.id order by w.id), '[]')
+        from ai.model_grants g
+        join public.workspaces w on w.id = g.workspace_id and w.deleted_at is null
+        where g.model_id = model.id
+      )
+    )
+  )
+$$;
+
 -- Returns who recorded an invoice, according to the workspace's activity log or the console's audit log: { by: person |
 -- app, name }. If the invoice was sent with a key, the app recorded it. An admin is named by email address. name is
 -- null once the person or app is deleted.
@@ -5646,6 +6030,124 @@ as $$
   )
 $$;
 
+-- Returns the platform's configuration: { at (the time in UTC to the second), platform (in the form of platform.yaml,
+-- with all defaults), targets, deletableModels }. targets has, by target of the audit log, the version that a change
+-- names, and last, the last entry: { by, at, serviceAccountId }. The version of a workspace is that of its policy. prices
+-- of a model is the id of its newest price, the number of its prices, and the ids of those in force. workspaces has those with another plan than free, a policy
+-- or a budget, and workspace_ids. Budgets of keys and members, history, secrets and balances are not configuration.
+-- Definer: email addresses are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.export_platform(workspace_ids uuid[] default '{}') returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  with configured as materialized (
+    select w as workspace, w.id
+    from public.workspaces w
+    where w.deleted_at is null and (w.plan_id <> 'free' or w.id in (
+      select unnest(workspace_ids)
+      union
+      select p.workspace_id from ai.workspace_policies p
+      union
+      select b.workspace_id
+      from ai.budgets b
+      where b.scope in ('workspace', 'app', 'label') and num_nonnulls(b.limit_usd, b.max_calls) > 0
+    ))
+  )
+  select jsonb_build_object(
+    'at', private.utc_second(now()),
+    'platform', jsonb_build_object(
+      'apiVersion', 'gatehouse/v1',
+      'signUp', private.read_platform_settings() ->> 'signUp',
+      'plans', (
+        select coalesce(jsonb_agg(p - '{warnsBelow,workspaces,models,payerFixed,version}'::text[]), '[]')
+        from jsonb_array_elements(private.list_plans()) p
+      ),
+      'models', (select coalesce(jsonb_agg(private.export_model(m) order by m.id), '[]') from ai.models m),
+      'providerLimits', (
+        select coalesce(jsonb_agg(jsonb_build_object(
+          'providerId', l.provider_id,
+          'requestsPerMinute', l.requests_per_minute,
+          'tokensPerMinute', l.tokens_per_minute
+        ) order by l.provider_id), '[]')
+        from ai.provider_limits l
+      ),
+      'apps', (
+        select coalesce(jsonb_agg(
+          private.describe_app(a.id) - '{id,resourceUrl,secrets,createdAt}'::text[]
+            || jsonb_build_object('workspaces', (
+              select coalesce(jsonb_agg(w.id order by w.id), '[]')
+              from private.app_workspaces l
+              join public.workspaces w on w.id = l.workspace_id and w.deleted_at is null
+              where l.app_id = a.id
+            ))
+          order by a.name
+        ), '[]')
+        from private.apps a
+        where a.kind <> 'openid'
+      ),
+      'openidClients', (
+        select coalesce(jsonb_agg(
+          private.describe_openid_client(a.id) - '{id,registration,metadataUrl,secrets,createdAt}'::text[]
+          order by a.name
+        ), '[]')
+        from private.apps a
+        join private.openid_clients c on c.app_id = a.id and c.registration = 'operator'
+      ),
+      'workspaces', (
+        select coalesce(jsonb_agg(private.export_workspace(c.workspace) order by c.id), '[]') from configured c
+      )
+    ),
+    'targets', (
+      select jsonb_object_agg(t.target, jsonb_build_object(
+        'version', t.version,
+        'prices', t.prices,
+        'last', (
+          select jsonb_build_object(
+            'by', coalesce((select u.email from auth.users u where u.id = l.actor_id), l.service_account_name),
+            'at', private.utc_second(l.created_at),
+            'serviceAccountId', l.service_account_id
+          )
+          from private.admin_audit_log l
+          where l.target = t.target
+          order by l.created_at desc, l.id desc
+          limit 1
+        )
+      ))
+      from (
+        select 'sign-up' as target, null as version, null as prices
+        union all
+        select 'plan ' || p.id, md5(p::text), null from ai.plans p
+        union all
+        select 'model ' || m.id, private.model_version(m.id), (
+          select concat_ws(
+            ' ', coalesce(max(p.id), 0), count(*), string_agg(p.id::text, ' ' order by p.id) filter (where p.valid @> now())
+          )
+          from ai.model_prices p
+          where p.model_id = m.id
+        )
+        from ai.models m
+        union all
+        select 'provider ' || r.provider_id, private.provider_limit_version(l), null
+        from (select provider_id from ai.model_routes union select provider_id from ai.provider_limits) r
+        left join ai.provider_limits l using (provider_id)
+        union all
+        select 'app ' || a.name, private.app_version(a.name)::text, null
+        from private.apps a
+        where not exists (
+          select from private.openid_clients c where c.app_id = a.id and c.registration <> 'operator'
+        )
+        union all
+        select 'workspace ' || c.id, (
+          select ai.utc_text_microseconds(p.updated_at) from ai.workspace_policies p where p.workspace_id = c.id
+        ), null
+        from configured c
+      ) t
+    ),
+    'deletableModels', (
+      select coalesce(jsonb_agg(m.id order by m.id), '[]') from ai.models m where private.was_never_enabled(m)
+    )
+  )
+$$;
+
 do $guard$
 begin
   if to_regclass('auth.users') is not null then
@@ -5681,6 +6183,8 @@ grant execute on function private.count_admin_request(uuid) to service_role;
 grant execute on function private.delete_due_accounts() to service_role;
 
 grant execute on function private.end_address_block(private.address_blocks, jsonb) to service_role;
+
+grant execute on function private.export_platform(uuid[]) to service_role;
 
 grant execute on function private.invite_account(jsonb) to service_role;
 
@@ -5737,6 +6241,10 @@ grant execute on function private.service_account_keys(text) to service_role;
 grant execute on function private.service_account_of_client(text) to service_role;
 
 grant execute on function private.set_sign_up(jsonb) to service_role;
+
+grant execute on function private.set_workspace_budget(jsonb) to service_role;
+
+grant execute on function private.set_workspace_policy(jsonb) to service_role;
 
 grant execute on function private.unban_account(jsonb) to service_role;
 

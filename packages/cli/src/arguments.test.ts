@@ -26,6 +26,19 @@ test.each([
   ],
   [["token"], { verb: "token", tool: undefined }],
   [["disconnect", "opencode"], { verb: "disconnect", tool: "opencode" }],
+  [["export"], { verb: "export" }],
+  [["plan", "-f", "a.yaml"], { verb: "plan", file: "a.yaml", prune: false }],
+  [["api", "get", "models?limit=1"], { verb: "api", method: "GET", path: "models?limit=1", input: undefined }],
+  [
+    ["api", "PATCH", "plans/a", "--input", "a.json"],
+    { verb: "api", method: "PATCH", path: "plans/a", input: "a.json" },
+  ],
+  [["drift", "--file", "a.yaml", "--prune"], { verb: "drift", file: "a.yaml", prune: true }],
+  [["apply", "-f", "a.yaml"], { verb: "apply", file: "a.yaml", prune: false, yes: false, reason: undefined }],
+  [
+    ["apply", "-f", "a.yaml", "--prune", "--yes", "--reason", " Ticket 1 "],
+    { verb: "apply", file: "a.yaml", prune: true, yes: true, reason: "Ticket 1" },
+  ],
 ])("the gatehouse command reads the arguments %j", (argv, command) => {
   expect(readCommand(argv)).toEqual(command);
 });
@@ -46,6 +59,18 @@ test.each([
   [["connect", "codex", "--limit", "5", "--limit-calls", "0"], "--limit-calls takes a number of calls, such as 200: 0"],
   [["connect", "codex", "--limit", "5", "--limit-calls", "1000000000"], "--limit-calls takes a number of calls"],
   [["login", "--password", "x"], "Unknown option '--password'"],
+  [["plan"], "Name the file: gatehouse plan -f platform.yaml"],
+  [["apply", "a.yaml"], "apply takes no argument: a.yaml"],
+  [["export", "-f", "a.yaml"], "-f is for plan, drift, apply."],
+  [["plan", "-f", "a.yaml", "--yes"], "--yes is for apply."],
+  [["drift", "-f", "a.yaml", "--reason", "x"], "--reason is for apply."],
+  [["api", "PUT", "plans"], "Name a method and a path"],
+  [["api", "GET"], "Name a method and a path"],
+  [["api", "GET", "plans", "x"], "Unexpected argument: x"],
+  [["plan", "-f", "a.yaml", "--input", "x"], "--input is for api."],
+  [["login", "--prune"], "--prune is for plan, drift, apply."],
+  [["apply", "-f", "a.yaml", "--reason", " "], "--reason takes 1 to 500 characters."],
+  [["apply", "-f", "a.yaml", "--reason", "x".repeat(501)], "--reason takes 1 to 500 characters."],
   [["doctor", "--env", "production.env"], "doctor runs in a checkout of the platform: npm run gatehouse -- doctor"],
 ])("the gatehouse command refuses the arguments %j: %s", (argv, message) => {
   expect(() => readCommand(argv)).toThrow(message);

@@ -2,7 +2,7 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { connect, disconnect, readToken } from "./agents.ts";
-import { type Command, Misuse, readCommand, toolNames, usage } from "./arguments.ts";
+import { type Command, comparingVerbs, Misuse, readCommand, toolNames, usage } from "./arguments.ts";
 import { describeEnvelope } from "./envelopes.ts";
 import { Failure } from "./failure.ts";
 import { signIn, signOut } from "./login.ts";
@@ -13,7 +13,10 @@ import { Store } from "./store.ts";
 
 const maxModelsShown = 10;
 
-/** `gatehouse …`: connects coding agents to the gateway with short-lived keys (docs/coding-agents.md). */
+/**
+ * `gatehouse …`: connects coding agents to the gateway with short-lived keys (docs/coding-agents.md), and applies files
+ * that describe a platform (docs/platform-file.md).
+ */
 const store = new Store(join(process.env.XDG_CONFIG_HOME || join(homedir(), ".config"), "gatehouse"));
 
 try {
@@ -22,7 +25,8 @@ try {
   if (!(error instanceof Failure)) throw error;
   console.error(escapeUnprintable(`gatehouse: ${error.message}`));
   if (error instanceof Misuse) console.error(`\n${usage}`);
-  process.exitCode = error.kind === "usage" ? 2 : 1;
+  const isComparing = process.argv.some((argument) => comparingVerbs.includes(argument));
+  process.exitCode = error.kind === "usage" && !isComparing ? 2 : 1;
 }
 
 async function run(command: Command): Promise<void> {
@@ -70,6 +74,20 @@ async function run(command: Command): Promise<void> {
     case "status":
       for (const line of await describeStatus(store)) print(line);
       return;
+    case "api": {
+      const { runApiCommand } = await import("./api-command.ts");
+      await runApiCommand(command, print);
+      return;
+    }
+    case "export":
+    case "plan":
+    case "drift":
+    case "apply": {
+      // Agents run gatehouse token often, which needs none of this.
+      const { runPlatformCommand } = await import("./platform-file/commands.ts");
+      process.exitCode = await runPlatformCommand(command, { print, write: (text) => process.stdout.write(text) });
+      return;
+    }
   }
 }
 

@@ -80,17 +80,25 @@ export async function callApi<Schema extends z.ZodType>(
   throw new Failure(response.status === 410 ? "gone" : "refused", detail);
 }
 
-async function sendRequest(url: string, init: RequestInit): Promise<Response> {
+/**
+ * Sends a request, and follows no redirect.
+ * @throws Failure `refused` for an address that isn't safe, `unreachable` without a response
+ */
+export async function sendRequest(
+  url: string,
+  { timeoutMs = requestTimeoutMs, ...init }: RequestInit & { timeoutMs?: number },
+): Promise<Response> {
   if (!isSafeAddress(url)) throw new Failure("refused", `This address is refused, because it isn’t https: ${url}`);
   try {
     // Redirects are refused, since a redirect would carry the token elsewhere.
-    return await fetch(url, { ...init, redirect: "error", signal: AbortSignal.timeout(requestTimeoutMs) });
+    return await fetch(url, { ...init, redirect: "error", signal: AbortSignal.timeout(timeoutMs) });
   } catch {
     throw new Failure("unreachable", `Couldn’t reach ${new URL(url).host}. Check your network, then try again.`);
   }
 }
 
-async function readJson(response: Response): Promise<unknown> {
+/** Returns the JSON of a response. Undefined if it isn't JSON. */
+export async function readJson(response: Response): Promise<unknown> {
   try {
     return await response.json();
   } catch {

@@ -152,6 +152,8 @@ const rotation = (summary: string) =>
     }),
   });
 
+const withSecret = z.boolean().default(true).describe("Whether to create a first secret. If not, rotate to get one.");
+
 export const appChanges = {
   registerApp: defineChange({
     summary: "Register an app",
@@ -162,6 +164,7 @@ export const appChanges = {
       ...appFields,
       origins: origins.default([]),
       logoutUrl: logoutUrl.default(null),
+      withSecret,
     }),
     example: {
       name: "notes",
@@ -171,7 +174,7 @@ export const appChanges = {
       scopes: ["profile"],
       reason: "Ticket 4711",
     },
-    createsSecret: () => true,
+    createsSecret: (values) => values.withSecret,
     change(call, values) {
       checkOrigins(call, values.origins);
       return values;
@@ -233,6 +236,7 @@ export const appChanges = {
         requiresPkce: z.boolean().default(true),
         claimsInIdToken: z.boolean().default(false),
         groupsWorkspaceId: clientFields.groupsWorkspaceId.default(null),
+        withSecret,
       })
       .refine(({ redirectUris, allowsDeviceGrant }) => redirectUris.length > 0 || allowsDeviceGrant, {
         path: ["redirectUris"],
@@ -246,7 +250,7 @@ export const appChanges = {
       redirectUris: ["https://grafana.example.com/login/generic_oauth"],
       reason: "Ticket 4711",
     },
-    createsSecret: ({ isPublic }) => !isPublic,
+    createsSecret: (values) => values.withSecret && !values.isPublic,
     change(call, values) {
       checkClient(call, values);
       return values;

@@ -183,12 +183,13 @@ export const modelChanges = {
   addModelPrice: defineChange({
     summary: "Add a price",
     description:
-      "Ends the previous price of the same tier when it begins. Without from, it begins now. latest is the highest ID, and seen the number, of the prices that you read of the provider and minInputTokens in all tiers; if they have changed, nothing is added.",
+      "Ends the previous price of the same tier when it begins. Without from, it begins now. latest is the highest ID, and seen the number, of the prices that you read of the provider and minInputTokens in all tiers; if they have changed, nothing is added. With replaces, neither if another price has begun since.",
     body: changeBody.extend({
       ...priceScope,
       from: utcTime.nullable().default(null).describe("When the price begins. Null for now."),
       latest: latestPrice,
       seen: z.number().int().min(0).max(1_000_000),
+      replaces: latestPrice.optional().describe("The ID of the price that you read as the one to replace, or null."),
       ...priceAmounts,
     }),
     example: { providerId: "openai", latest: 7, seen: 1, inputUsd: "2.50", outputUsd: "10", reason: "New price list" },

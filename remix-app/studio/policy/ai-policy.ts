@@ -36,8 +36,8 @@ const modelLimitsSchema = z
     }
   });
 
-/** A change of a workspace's AI policy. Only the given fields change; null removes a limit. */
-export const policyChange = z
+/** The fields of a change of a workspace's AI policy. */
+export const policyFields = z
   .strictObject({
     allowedModels: modelListSchema.nullable(),
     deniedModels: modelListSchema,
@@ -53,8 +53,10 @@ export const policyChange = z
     contentCapture: z.boolean(),
     contentRetentionDays: z.number().int().min(1).max(365),
   })
-  .partial()
-  .refine((change) => Object.keys(change).length > 0, "names nothing to change");
+  .partial();
+
+/** A change of a workspace's AI policy. Only the given fields change; null removes a limit. */
+export const policyChange = policyFields.refine((change) => Object.keys(change).length > 0, "names nothing to change");
 
 const budget = { limitUsd: amountText, spentUsd: amountText.nullable() };
 /** A workspace's AI policy. Amounts are exact strings in USD, or null if hidden. Spend covers the current UTC month. */

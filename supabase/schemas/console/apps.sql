@@ -1,8 +1,8 @@
 -- Changes registered apps from the console.
 
--- Registers an app with its first secret. The change is { actor, name, displayName, kind, origins, scopes, logoutUrl,
--- secretHash (the text of a bytea), reason, requestId, ip }. Returns {} or { refused: forbidden | taken (the name or an
--- origin) | invalid }.
+-- Registers an app with its first secret, or without one. The change is { actor, name, displayName, kind, origins,
+-- scopes, logoutUrl, secretHash (the text of a bytea, or null), reason, requestId, ip }. Returns {} or { refused:
+-- forbidden | taken (the name or an origin) | invalid }.
 create or replace function private.add_app(change jsonb) returns jsonb
   language plpgsql volatile security invoker set search_path = ''
 as $$
@@ -30,7 +30,8 @@ begin
     when check_violation then
       return jsonb_build_object('refused', 'invalid');
   end;
-  insert into private.app_secrets (app_id, secret_hash) values (app.id, (change ->> 'secretHash')::bytea);
+  insert into private.app_secrets (app_id, secret_hash)
+  select app.id, (change ->> 'secretHash')::bytea where change ->> 'secretHash' is not null;
   perform private.record_admin_action(change, jsonb_build_object(
     'action', 'app.register', 'target', 'app ' || app.name, 'targetName', app.display_name,
     'after', private.describe_app(app.id)

@@ -75,6 +75,8 @@ begin
     when 'set_model_enabled' then private.set_model_enabled(change)
     when 'set_model_grant' then private.set_model_grant(change)
     when 'set_sign_up' then private.set_sign_up(change)
+    when 'set_workspace_budget' then private.set_workspace_budget(change)
+    when 'set_workspace_policy' then private.set_workspace_policy(change)
     when 'sign_account_out' then private.sign_account_out(change)
     when 'unban_account' then private.unban_account(change)
   end;

@@ -66,8 +66,8 @@ $$;
 
 -- Registers an OpenID client. Takes { actor, name, displayName, isPublic, scopes, redirectUris, postLogoutRedirectUris,
 -- logoutUrl, allowsDeviceGrant, requiresPkce, claimsInIdToken, groupsWorkspaceId, secretHash, reason, requestId, ip }.
--- secretHash is the text of a bytea, or null for a
--- public client. Returns {} or { refused: forbidden | taken | invalid }.
+-- secretHash is the text of a bytea, or null for a client without a secret, such as a public client. Returns {} or {
+-- refused: forbidden | taken | invalid }.
 create or replace function private.add_openid_client(change jsonb) returns jsonb
   language plpgsql volatile security invoker set search_path = ''
 as $$
@@ -78,8 +78,8 @@ begin
   if not private.may_change_apps(change) then
     return jsonb_build_object('refused', 'forbidden');
   end if;
-  if is_public is distinct from (change ->> 'secretHash' is null) then
-    raise exception 'a confidential client has a secret, a public client has none' using errcode = 'check_violation';
+  if is_public and change ->> 'secretHash' is not null then
+    raise exception 'a public client has no secret' using errcode = 'check_violation';
   end if;
   begin
     insert into private.apps (name, display_name, kind, scopes, backchannel_logout_uri)
@@ -106,9 +106,8 @@ begin
     when check_violation or foreign_key_violation then
       return jsonb_build_object('refused', 'invalid');
   end;
-  if not is_public then
-    insert into private.app_secrets (app_id, secret_hash) values (app.id, (change ->> 'secretHash')::bytea);
-  end if;
+  insert into private.app_secrets (app_id, secret_hash)
+  select app.id, (change ->> 'secretHash')::bytea where change ->> 'secretHash' is not null;
   perform private.record_admin_action(change, jsonb_build_object(
     'action', 'app.register', 'target', 'app ' || app.name, 'targetName', app.display_name,
     'after', private.describe_openid_client(app.id)

@@ -18,15 +18,32 @@ create or replace function ai.change_budget(
 as $$
 declare
   permission public.workspace_permission := case scope when 'key' then 'manage_ai_keys' else 'manage_ai_policy' end;
-  new_limit numeric := change_budget.limit_usd::numeric;
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, permission) then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return ai.replace_budget(
+    member_id, workspace, scope, subject, limit_usd, read_limit_usd, label, period, time_zone, thresholds, max_calls,
+    read_time_zone, read_thresholds, read_max_calls, reserves_expected, read_reserves_expected
+  );
+end
+$$;
+
+-- Sets a budget like ai.change_budget, without its check of permissions, for a member, an admin or a service account.
+create or replace function ai.replace_budget(
+  member_id uuid, workspace uuid, scope text, subject uuid, limit_usd text, read_limit_usd text, label text, period text,
+  time_zone text, thresholds smallint[], max_calls bigint, read_time_zone text, read_thresholds smallint[],
+  read_max_calls bigint, reserves_expected boolean, read_reserves_expected boolean
+) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  new_limit numeric := replace_budget.limit_usd::numeric;
   fault record;
   old ai.budgets;
   current ai.budgets;
   differences jsonb;
 begin
-  if not private.user_has_workspace_permission(member_id, workspace, permission) then
-    return jsonb_build_object('outcome', 'not_allowed');
-  end if;
   fault := ai.budget_fault(scope, period, time_zone, thresholds, new_limit, max_calls, reserves_expected);
   if fault.param is not null then
     return jsonb_build_object('outcome', 'invalid', 'param', fault.param, 'message', fault.message);
@@ -36,7 +53,7 @@ begin
     -- Any label may have a budget, used or not.
     subject := ai.label_id(label);
   else
-    perform from ai.budget_subjects(workspace, true) s where s.scope = change_budget.scope and s.subject_id = subject;
+    perform from ai.budget_subjects(workspace, true) s where s.scope = replace_budget.scope and s.subject_id = subject;
     if not found then
       return jsonb_build_object('outcome', 'not_found');
     end if;

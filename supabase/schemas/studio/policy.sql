@@ -24,6 +24,19 @@ $$;
 create or replace function ai.change_workspace_policy(member_id uuid, workspace uuid, changes jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_policy') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return ai.set_workspace_policy(member_id, workspace, changes);
+end
+$$;
+
+-- Changes a workspace's policy like ai.change_workspace_policy, without its check of permissions, for a member, an admin
+-- or a service account.
+create or replace function ai.set_workspace_policy(member_id uuid, workspace uuid, changes jsonb) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
 declare
   before jsonb;
   after jsonb;
@@ -32,9 +45,6 @@ declare
   param text;
   unknown text[];
 begin
-  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_policy') then
-    return jsonb_build_object('outcome', 'not_allowed');
-  end if;
   perform ai.lock_policy(workspace);
   before := ai.workspace_policy_summary(workspace);
   if changes ? 'readAt'

@@ -101,12 +101,15 @@ describe("the registration of an OpenID client", () => {
     expect(await isClient(db, client, client.secretHash)).toBe(true);
   });
 
-  test.for([
-    { isPublic: true, secretHash: asText(newHash()) },
-    { isPublic: false, secretHash: null },
-  ])("an OpenID client needs a secret unless it is public (public: $isPublic)", async (more, { db }) => {
-    const register = () => call(db, "add_openid_client", { change: registration(more) });
-    expect((await failureOf(register)).code).toBe("23514");
+  test("a public OpenID client has no secret", async ({ db }) => {
+    const change = registration({ isPublic: true, secretHash: asText(newHash()) });
+    expect((await failureOf(() => call(db, "add_openid_client", { change }))).code).toBe("23514");
+  });
+
+  test("a confidential OpenID client without a secret can't authenticate", async ({ db }) => {
+    const client = await registerClient(db, { secretHash: null });
+    expect(await read(db, client)).toMatchObject({ isPublic: false, secrets: [] });
+    expect([await isClient(db, client, null), await isClient(db, client, newHash())]).toEqual([false, false]);
   });
 
   test("an OpenID client may have at most 20 URIs of each kind", async ({ db }) => {

@@ -73,10 +73,6 @@ describe("an OpenID client", () => {
     expect((await failureOf(() => add(db, { isPublic: true }))).code).toBe("23514");
   });
 
-  test("a confidential OpenID client without a secret is refused", async ({ db }) => {
-    expect((await failureOf(() => add(db, { secretHash: null }))).code).toBe("23514");
-  });
-
   test("the secret of a public OpenID client can't be rotated", async ({ db }) => {
     const { name } = await add(db, { isPublic: true, secretHash: null });
     const rotation = { app_name: name, secret_hash: newHash(), overlap_seconds: 0, reason: "test" };

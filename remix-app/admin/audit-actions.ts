@@ -54,6 +54,7 @@ export const auditActions: Readonly<Record<string, Readonly<Record<string, strin
     "model.grant": "Granted a model",
     "model.withdraw": "Withdrew a model’s grant",
     "provider.limit": "Changed a provider’s limits",
+    "provider.test": "Sent a test call to a provider",
   },
   Books: {
     "books.record_invoice": "Recorded an invoice",

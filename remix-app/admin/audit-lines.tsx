@@ -22,7 +22,10 @@ export function AuditLines({ entries }: { entries: readonly AuditEntry[] }) {
             <RelativeTime at={entry.createdAt} />
           </div>
           {entry.summary ? <p>{entry.summary}</p> : null}
-          <p className="text-muted">{`${actorLabel(entry)}: ${entry.reason}`}</p>
+          <p className="text-muted">
+            <Actor entry={entry} />
+            {`: ${entry.reason}`}
+          </p>
           <details>
             <summary>Details</summary>
             {entry.changes.length > 0 ? <ChangeTable changes={entry.changes} /> : null}
@@ -42,6 +45,15 @@ export function AuditLines({ entries }: { entries: readonly AuditEntry[] }) {
 
 function nameOf({ targetName, target, targetUserId }: AuditEntry): string {
   return targetName ?? target ?? targetUserId ?? "unknown";
+}
+
+function Actor({ entry }: { entry: AuditEntry }) {
+  if (entry.serviceAccountId === null) return actorLabel(entry);
+  return (
+    <a className="link" href={`/admin/service-accounts/${entry.serviceAccountId}`}>
+      {actorLabel(entry)}
+    </a>
+  );
 }
 
 function Target({ entry }: { entry: AuditEntry }) {

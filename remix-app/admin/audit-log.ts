@@ -14,7 +14,10 @@ import { getTargetPath } from "./audit-target.ts";
 export const lineSchema = z.array(
   z.object({
     id: z.uuid(),
+    /** An email address, or the label of a service account. */
     actorEmail: z.string().nullable(),
+    /** The service account that acted; null for a person. */
+    serviceAccountId: z.uuid().nullable(),
     action: z.string(),
     targetUserId: z.uuid().nullable(),
     target: z.string().nullable(),
@@ -129,6 +132,7 @@ export const auditColumns: readonly CsvColumn<AuditLine>[] = [
   { name: "action_label", value: (line) => actionLabel(line.action) },
   { name: "target_name", value: (line) => line.targetName },
   { name: "summary", value: summarizeChange },
+  { name: "service_account_id", value: (line) => line.serviceAccountId },
 ];
 
 function jsonText(value: unknown): string | null {

@@ -24,6 +24,9 @@ const listed = z.array(
   }),
 );
 
+/** The platform's service accounts that a person created or added a credential to. */
+const leftAccounts = z.array(z.object({ id: z.string(), name: z.string() }));
+
 /** The networks whose blocks were lifted; null if the account doesn't exist. */
 const lifted = z.array(z.string()).nullable();
 
@@ -56,8 +59,15 @@ async function run(command: AdminCommand): Promise<void> {
   const outcome = await call("set_console_role", { account_email: email, role, reason });
   if (outcome === "no_account")
     throw new Error(`There is no account with the email ${email}: it has to sign up first.`);
+  if (outcome === "deletion_scheduled")
+    throw new Error(`The account ${email} is about to be deleted: cancel its deletion in the console first.`);
   const { changed, unchanged } = outcomes[role ?? "none"];
   console.log(`${email} ${outcome === "changed" ? changed : unchanged}.`);
+  if (role !== null) return;
+  for (const { id, name } of leftAccounts.parse(await call("service_accounts_of_person", { account_email: email })))
+    console.log(
+      `They may hold a secret of the service account ${name} (${id}): rotate its secret, remove their keys, or revoke it.`,
+    );
 }
 
 async function unblock({ subject, reason }: Extract<AdminCommand, { verb: "unblock" }>): Promise<string> {

@@ -1317,6 +1317,61 @@ begin
 end
 $$;
 
+-- Returns a page of what an account's owner did and what admins did to the account, newest first: [{ id, source: event
+-- | audit, kind, method, device, ip, reason, actorEmail, requestId, createdAt }]. before is { createdAt, id } of the
+-- last entry on the previous page.
+-- Definer: the admins' email addresses are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.account_timeline(subject_id uuid, before jsonb default null, page_size integer default 50)
+  returns jsonb
+  language plpgsql stable security definer set search_path = ''
+  -- A generic plan would read the account's entire history.
+  set plan_cache_mode = force_custom_plan
+as $$
+declare
+  last_at timestamptz := coalesce((before ->> 'createdAt')::timestamptz, 'infinity');
+  last_id uuid := coalesce((before ->> 'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
+begin
+  return (
+    select coalesce(jsonb_agg(jsonb_build_object(
+      'id', t.id,
+      'source', t.source,
+      'kind', t.kind,
+      'method', t.method,
+      'device', t.device,
+      'ip', host(t.ip),
+      'reason', t.reason,
+      'actorEmail', coalesce(
+        (select a.email from auth.users a where a.id = t.actor_id),
+        private.service_account_label(t.service_account_name)
+      ),
+      'requestId', t.request_id,
+      'createdAt', t.created_at
+    ) order by t.created_at desc, t.id desc), '[]')
+    from (
+      (
+        select e.id, 'event' as source, e.kind, e.method, e.device, e.ip, null as reason, null::uuid as actor_id,
+          null as service_account_name, null as request_id, e.created_at
+        from public.security_events e
+        where e.user_id = subject_id and (e.created_at, e.id) < (last_at, last_id)
+        order by e.created_at desc, e.id desc
+        limit page_size
+      )
+      union all
+      (
+        select l.id, 'audit', l.action, null, null, l.ip, l.reason, l.actor_id, l.service_account_name, l.request_id,
+          l.created_at
+        from private.admin_audit_log l
+        where l.target_user_id = subject_id and (l.created_at, l.id) < (last_at, last_id)
+        order by l.created_at desc, l.id desc
+        limit page_size
+      )
+      order by created_at desc, id desc
+      limit page_size
+    ) t
+  );
+end
+$$;
+
 -- Lifts an address block. Takes { actor, block, reason, requestId, ip }. Returns {} or { refused: forbidden | not_found
 -- | conflict | expired }. If the block was already lifted, returns { refused: conflict, last: { actorEmail, at } },
 -- where last describes the latest change that an admin made to the address. Rate limits still apply, and a lifted block
@@ -1405,6 +1460,54 @@ as $$
     'before', jsonb_build_object('blockedUntil', block.blocked_until, 'level', block.level),
     'after', jsonb_build_object('blockedUntil', null)
   ));
+$$;
+
+-- Gives an account a role in the console, admin or finance, instead of any role that it has. Without a role, withdraws
+-- the account's access. Returns changed, unchanged, no_account or deletion_scheduled (the account's deletion must be
+-- canceled first). Only the operator's command line calls this function,
+-- so admins cannot create other admins. Writes each change to the audit log without an actor.
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.set_console_role(account_email text, role text, reason text) returns text
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  account auth.users;
+  old_role text;
+begin
+  if role not in ('admin', 'finance') then
+    raise exception 'unknown role %', role using errcode = 'invalid_parameter_value';
+  end if;
+  select * into account
+  from auth.users u
+  where lower(u.email) = lower(account_email) and u.deleted_at is null and not u.is_sso_user
+  -- Otherwise, a deletion could be scheduled meanwhile.
+  for no key update;
+  if not found then
+    return 'no_account';
+  end if;
+  -- One change at a time, so that an account never has two roles.
+  perform pg_advisory_xact_lock(hashtextextended('console role ' || account.id, 0));
+  old_role := private.console_role(account.id);
+  if old_role is not distinct from role then
+    return 'unchanged';
+  end if;
+  if role is not null and exists (select from private.account_deletions d where d.user_id = account.id) then
+    return 'deletion_scheduled';
+  end if;
+  delete from private.infrastructure_admins a where a.user_id = account.id;
+  delete from private.finance_people f where f.user_id = account.id;
+  if role = 'admin' then
+    insert into private.infrastructure_admins (user_id, reason) values (account.id, set_console_role.reason);
+  elsif role = 'finance' then
+    insert into private.finance_people (user_id, reason) values (account.id, set_console_role.reason);
+  end if;
+  insert into private.admin_audit_log (action, target_user_id, target, reason, created_at)
+  select c.action, account.id, account.email, set_console_role.reason, clock_timestamp()
+  from (values (1, old_role || '.revoke'), (2, role || '.grant')) as c (place, action)
+  where c.action is not null
+  order by c.place;
+  return 'changed';
+end
 $$;
 
 -- Registers an app with its first secret, or without one. The change is { actor, name, displayName, kind, origins,
@@ -1574,27 +1677,9 @@ as $$
   limit max_rows
 $$;
 
--- Returns the platform's service accounts that expire within 14 days or expired in the last seven, or that are in force
--- although the person who created them no longer has a role in the console. The earliest expiry comes first. Not
--- granted to any role.
-create or replace function private.service_accounts_to_review(max_rows integer)
-  returns table (id uuid, name text, expires_at timestamptz, creator_left boolean)
-  language sql stable security invoker set search_path = ''
-as $$
-  select r.*
-  from (
-    select s.id, s.name, s.expires_at, s.created_by is not null and private.console_role(s.created_by) is null as creator_left
-    from private.service_accounts s
-    where s.workspace_id is null and s.enabled and s.revoked_at is null and s.expires_at > now() - interval '7 days'
-  ) r
-  where r.expires_at < now() + interval '14 days' or r.creator_left
-  order by r.expires_at, r.id
-  limit max_rows
-$$;
-
 -- Returns a page of the audit log, newest first. The reader is a token's verified claims, or {} for a service account.
 -- Returns null if the reader or service account may no longer read the log. The filters are action (exact, or a prefix
--- that ends with a dot), actor (part of an email address), target (part of an email address, name or other target, or a
+-- that ends with a dot), actor (part of an email address or a service account's label), target (part of an email address, name or other target, or a
 -- user's id), from and to (exclusive). The argument before is { createdAt, id } of the last line on the previous page.
 -- before and after of a line have numbers as exact text. targetKind and targetId are kind and id of
 -- private.audit_target.
@@ -1632,7 +1717,8 @@ begin
   return (
     select coalesce(jsonb_agg(jsonb_build_object(
       'id', l.id,
-      'actorEmail', coalesce(l.actor_email, l.service_account_name),
+      'actorEmail', coalesce(l.actor_email, private.service_account_label(l.service_account_name)),
+      'serviceAccountId', l.service_account_id,
       'action', l.action,
       'targetUserId', l.target_user_id,
       'target', l.target,
@@ -1654,7 +1740,10 @@ begin
         and a.created_at < ends_at
         and (a.created_at, a.id) < (last_at, last_id)
         and (of_action is null or a.action = of_action or of_action like '%.' and starts_with(a.action, of_action))
-        and (of_actor is null or position(of_actor in lower(coalesce(u.email, a.service_account_name))) > 0)
+        and (
+          of_actor is null
+          or position(of_actor in lower(coalesce(u.email, private.service_account_label(a.service_account_name)))) > 0
+        )
         and (
           of_target is null
           or position(of_target in lower(concat_ws(' ', a.target, a.target_name))) > 0
@@ -2103,7 +2192,7 @@ $$;
 
 -- Deletes the account whose scheduled deletion has waited longest since its time, or since its last attempt. Returns the
 -- number of deleted accounts: 1, or 0 if none is due, if a workspace would be left without an owner, if the deletion
--- failed, or while another call is running. Deletes only one account, so that its locks are held briefly. Also ends the
+-- failed, if the account has a role in the console, or while another call is running. Deletes only one account, so that its locks are held briefly. Also ends the
 -- invitation of its email, so that the account cannot come back by it.
 -- Definer: the service role may not delete from the identity backend's tables.
 create or replace function private.delete_due_accounts() returns integer
@@ -2131,6 +2220,10 @@ begin
   -- Reads it again, because the account may have been kept meanwhile.
   select * into deletion from private.account_deletions d where d.user_id = due_id and d.due_at <= now() for update;
   if not found then
+    return 0;
+  end if;
+  if private.console_role(due_id) is not null then
+    update private.account_deletions d set checked_at = now() where d.user_id = due_id;
     return 0;
   end if;
   begin
@@ -2292,32 +2385,6 @@ begin
     ) l
   );
 end
-$$;
-
--- Returns an invitation for the console: { id, email, reason, invitedBy, createdAt, expiresAt, state: open | accepted |
--- revoked | expired, userId }. It is accepted once an account has confirmed the email; userId is that account.
-create or replace function private.describe_invitation(invitation private.account_invitations) returns jsonb
-  language sql stable security invoker set search_path = ''
-as $$
-  select jsonb_build_object(
-    'id', invitation.id,
-    'email', invitation.email,
-    'reason', invitation.reason,
-    'invitedBy', coalesce(
-      (select u.email::text from auth.users u where u.id = invitation.invited_by),
-      (select s.name from private.service_accounts s where s.id = invitation.service_account_id)
-    ),
-    'createdAt', invitation.created_at,
-    'expiresAt', invitation.expires_at,
-    'state', case
-      when invitation.revoked_at < invitation.expires_at then 'revoked'
-      when a.id is not null then 'accepted'
-      when invitation.expires_at <= now() then 'expired'
-      else 'open'
-    end,
-    'userId', a.id
-  )
-  from (select private.confirmed_account(invitation.email)) as a (id)
 $$;
 
 -- Grants a model to a plan or to one workspace, or withdraws the grant. The change is { actor, model, plan or
@@ -3104,6 +3171,22 @@ begin
 end
 $$;
 
+-- Records a test call to a provider, which costs money. Takes { actor or serviceAccount, provider, model, result
+-- (answered, or why not), requestId, ip }. The caller has checked who may test.
+-- Definer: the service role cannot read service accounts.
+create or replace function private.record_provider_test(test jsonb) returns void
+  language sql volatile security definer set search_path = ''
+as $$
+  select private.record_admin_action(
+    test || '{"reason": "Route test"}',
+    jsonb_build_object(
+      'action', 'provider.test',
+      'target', 'provider ' || (test ->> 'provider'),
+      'after', jsonb_build_object('model', test ->> 'model', 'result', test ->> 'result')
+    )
+  )
+$$;
+
 -- Returns { signUp: open | invitation, updatedAt }.
 create or replace function private.read_platform_settings() returns jsonb
   language sql stable security invoker set search_path = ''
@@ -3327,38 +3410,6 @@ as $$
     when private.user_has_workspace_permission(member_id, book, 'use_ai_studio') then null
     else '{"outcome": "not_allowed"}'::jsonb
   end
-$$;
-
--- Returns the email address of the person, or the name of the service account, that closed or reopened a month. Null
--- once it is deleted. Not granted to any role.
-create or replace function ai.closer_name(caller_id uuid) returns text
-  language sql stable security invoker set search_path = ''
-as $$
-  select coalesce(
-    (select u.email from auth.users u where u.id = caller_id),
-    (select s.name from private.service_accounts s where s.id = caller_id)
-  )
-$$;
-
--- Returns what lists show of a statement. Names are email addresses or those of service accounts, and null once these
--- are deleted. Not granted to any role.
-create or replace function ai.statement_summary(stored ai.book_statements) returns jsonb
-  language sql stable security invoker set search_path = ''
-as $$
-  select jsonb_build_object(
-    'id', (stored).id,
-    'month', to_char((stored).month, 'YYYY-MM'),
-    'version', (stored).version,
-    'closedBy', ai.closer_name((stored).closed_by),
-    'closedAt', ai.utc_text_microseconds((stored).closed_at),
-    'sha256', encode((stored).sha256, 'hex'),
-    'exceptions', jsonb_array_length((stored).exceptions),
-    'reopened', case when (stored).reopened_at is not null then jsonb_build_object(
-      'by', ai.closer_name((stored).reopened_by),
-      'at', ai.utc_text_microseconds((stored).reopened_at),
-      'reason', (stored).reopen_reason
-    ) end
-  )
 $$;
 
 -- Approves or declines the open request that a member made at requested_at, or withdraws an approval, which revokes the
@@ -4656,14 +4707,34 @@ as $$
   select s.id from private.service_accounts s where s.id = actor_id
 $$;
 
--- Returns the display name of a person or service account. Null if the actor is null or was deleted.
+-- Returns how a service account is shown where the names of people are: its name alone could be a person's. Null without
+-- a name.
+create or replace function private.service_account_label(name text) returns text
+  language sql immutable security invoker set search_path = ''
+as $$
+  select 'Service account ' || name
+$$;
+
+-- Returns the display name of a person, or the label of a service account. Null if the actor is null or was deleted.
 create or replace function private.actor_name(actor_id uuid) returns text
   language sql stable security invoker set search_path = ''
 as $$
   select coalesce(
     (select p.display_name from public.profiles p where p.id = actor_id),
-    (select s.name from private.service_accounts s where s.id = actor_id)
+    (select private.service_account_label(s.name) from private.service_accounts s where s.id = actor_id)
   )
+$$;
+
+-- Returns the people who may hold a secret of a service account: who created it, and who added its working credentials.
+create or replace function private.service_account_holders(account private.service_accounts) returns setof uuid
+  language sql stable security invoker set search_path = ''
+as $$
+  select (account).created_by where (account).created_by is not null
+  union
+  select c.created_by
+  from private.service_account_credentials c
+  where c.service_account_id = (account).id and c.created_by is not null
+    and (c.expires_at is null or c.expires_at > now())
 $$;
 
 -- Sets one budget; null removes it. A budget of period concurrent has max_calls instead of an amount. Requires
@@ -5250,7 +5321,8 @@ $$;
 
 -- Replaces a key with a new one. The new key keeps all limits and bindings. The spend of both keys is counted together.
 -- The old key works until the overlap ends. Outcomes: issued (with key), not_allowed, not_approved, no_payer, not_found,
--- not_active, agent_key. agent_key: only the coding agent can renew this key. no_payer: as in ai.issue_key.
+-- not_active, agent_key. agent_key: only the coding agent can renew this key. no_payer: as in ai.issue_key, because a
+-- service account would get the text of a key whose calls a member pays for.
 -- Definer: the service role cannot write keys, so every key passes these checks.
 create or replace function ai.rotate_key(
   member_id uuid,
@@ -5287,7 +5359,7 @@ begin
   -- Keeps the key's creator, because calls in a free workspace are charged to the creator's credits. If the creator has
   -- left, their key would not work in a free workspace, so the caller becomes its creator.
   creator := case when private.is_workspace_member(old.created_by, workspace) then old.created_by else member_id end;
-  if ai.key_has_no_payer(creator, workspace) then
+  if ai.key_has_no_payer(member_id, workspace) or ai.key_has_no_payer(creator, workspace) then
     return jsonb_build_object('outcome', 'no_payer');
   end if;
   perform set_config('gatehouse.actor_id', member_id::text, true);
@@ -5536,6 +5608,23 @@ as $$
   from private.attempt_buckets('admin_api', 'service account:' || service_account, null) b
 $$;
 
+-- Returns the platform's service accounts, by name, that a person may still use although their role was withdrawn: those
+-- in force that they created, or that have a working credential which they added: [{ id, name }].
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.service_accounts_of_person(account_email text) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object('id', s.id, 'name', s.name) order by s.name, s.id), '[]')
+  from private.service_accounts s
+  where s.workspace_id is null and s.revoked_at is null and s.expires_at > now()
+    and exists (
+      select
+      from private.service_account_holders(s) h
+      join auth.users u on u.id = h
+      where lower(u.email) = lower(account_email) and not u.is_sso_user
+    )
+$$;
+
 -- Returns why an admin must not approve or decline a workspace's keys. Returns null if the admin may.
 create or replace function private.approval_refusal(change jsonb, workspace public.workspaces) returns jsonb
   language sql stable security invoker set search_path = ''
@@ -5545,6 +5634,26 @@ as $$
     when (workspace).id is null then jsonb_build_object('refused', 'not_found')
     when private.is_responsible(change, (workspace).personal_user_id) then jsonb_build_object('refused', 'oneself')
   end
+$$;
+
+-- Returns the platform's service accounts that expire within 14 days or expired in the last seven, or that are in force
+-- although a person who created them, or added a credential that works, no longer has a role in the console. The earliest expiry comes first. Not
+-- granted to any role.
+create or replace function private.service_accounts_to_review(max_rows integer)
+  returns table (id uuid, name text, expires_at timestamptz, creator_left boolean)
+  language sql stable security invoker set search_path = ''
+as $$
+  select r.*
+  from (
+    select s.id, s.name, s.expires_at, exists (
+        select from private.service_account_holders(s) h where private.console_role(h) is null
+      ) as creator_left
+    from private.service_accounts s
+    where s.workspace_id is null and s.enabled and s.revoked_at is null and s.expires_at > now() - interval '7 days'
+  ) r
+  where r.expires_at < now() + interval '14 days' or r.creator_left
+  order by r.expires_at, r.id
+  limit max_rows
 $$;
 
 -- Returns how many rows of each kind need a person, up to 1,001, and since when: { approvals, months, importers,
@@ -5719,14 +5828,30 @@ as $$
   end
 $$;
 
--- Returns an invitation in the format of private.describe_invitation; null if it doesn't exist.
--- Definer: see private.list_account_invitations.
-create or replace function private.read_account_invitation(invitation_id uuid) returns jsonb
-  language sql stable security definer set search_path = ''
+-- Returns an invitation for the console: { id, email, reason, invitedBy, createdAt, expiresAt, state: open | accepted |
+-- revoked | expired, userId }. It is accepted once an account has confirmed the email; userId is that account.
+create or replace function private.describe_invitation(invitation private.account_invitations) returns jsonb
+  language sql stable security invoker set search_path = ''
 as $$
-  select private.describe_invitation(i)
-  from private.account_invitations i
-  where i.id = invitation_id and not i.imported
+  select jsonb_build_object(
+    'id', invitation.id,
+    'email', invitation.email,
+    'reason', invitation.reason,
+    'invitedBy', coalesce(
+      (select u.email::text from auth.users u where u.id = invitation.invited_by),
+      (select private.service_account_label(s.name) from private.service_accounts s where s.id = invitation.service_account_id)
+    ),
+    'createdAt', invitation.created_at,
+    'expiresAt', invitation.expires_at,
+    'state', case
+      when invitation.revoked_at < invitation.expires_at then 'revoked'
+      when a.id is not null then 'accepted'
+      when invitation.expires_at <= now() then 'expired'
+      else 'open'
+    end,
+    'userId', a.id
+  )
+  from (select private.confirmed_account(invitation.email)) as a (id)
 $$;
 
 -- Returns a model in the form of platform.yaml, with its prices in force, which have no from, and later ones.
@@ -5828,6 +5953,38 @@ as $$
   )
   from ai.cost_imports i
   where i.id = of_import_id
+$$;
+
+-- Returns the email address of the person, or the label of the service account, that closed or reopened a month. Null
+-- once it is deleted. Not granted to any role.
+create or replace function ai.closer_name(caller_id uuid) returns text
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(
+    (select u.email from auth.users u where u.id = caller_id),
+    (select private.service_account_label(s.name) from private.service_accounts s where s.id = caller_id)
+  )
+$$;
+
+-- Returns what lists show of a statement. Names are email addresses or those of service accounts, and null once these
+-- are deleted. Not granted to any role.
+create or replace function ai.statement_summary(stored ai.book_statements) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', (stored).id,
+    'month', to_char((stored).month, 'YYYY-MM'),
+    'version', (stored).version,
+    'closedBy', ai.closer_name((stored).closed_by),
+    'closedAt', ai.utc_text_microseconds((stored).closed_at),
+    'sha256', encode((stored).sha256, 'hex'),
+    'exceptions', jsonb_array_length((stored).exceptions),
+    'reopened', case when (stored).reopened_at is not null then jsonb_build_object(
+      'by', ai.closer_name((stored).reopened_by),
+      'at', ai.utc_text_microseconds((stored).reopened_at),
+      'reason', (stored).reopen_reason
+    ) end
+  )
 $$;
 
 -- Returns whether a key's calls would have no payer: a service account creates it, and members pay on the workspace's
@@ -6019,6 +6176,25 @@ as $$
   )
 $$;
 
+-- Returns who last changed a target, and the time of the change: { actorEmail (or a service account's label), at }. If
+-- a change is refused as a conflict, the result names who made the earlier change.
+-- Definer: the admins' email addresses are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.last_admin_action(of_target text) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select jsonb_build_object(
+    'actorEmail', coalesce(
+      (select u.email from auth.users u where u.id = l.actor_id),
+      private.service_account_label(l.service_account_name)
+    ),
+    'at', l.created_at
+  )
+  from private.admin_audit_log l
+  where l.target = of_target
+  order by l.created_at desc, l.id desc
+  limit 1
+$$;
+
 -- Returns whether a service account of the platform is in force and has the scope.
 create or replace function private.service_account_may(account_id uuid, scope text) returns boolean
   language sql stable security invoker set search_path = ''
@@ -6028,6 +6204,16 @@ as $$
     from private.live_service_accounts(account_id) s
     where s.workspace_id is null and scope = any (s.scopes)
   )
+$$;
+
+-- Returns an invitation in the format of private.describe_invitation; null if it doesn't exist.
+-- Definer: see private.list_account_invitations.
+create or replace function private.read_account_invitation(invitation_id uuid) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select private.describe_invitation(i)
+  from private.account_invitations i
+  where i.id = invitation_id and not i.imported
 $$;
 
 -- Returns the platform's configuration: { at (the time in UTC to the second), platform (in the form of platform.yaml,
@@ -6102,7 +6288,10 @@ as $$
         'prices', t.prices,
         'last', (
           select jsonb_build_object(
-            'by', coalesce((select u.email from auth.users u where u.id = l.actor_id), l.service_account_name),
+            'by', coalesce(
+              (select u.email from auth.users u where u.id = l.actor_id),
+              private.service_account_label(l.service_account_name)
+            ),
             'at', private.utc_second(l.created_at),
             'serviceAccountId', l.service_account_id
           )
@@ -6216,6 +6405,8 @@ grant execute on function private.read_service_caller(bytea, inet) to service_ro
 
 grant execute on function private.read_sign_up(uuid, text) to service_role;
 
+grant execute on function private.record_provider_test(jsonb) to service_role;
+
 grant execute on function private.remove_service_credential(jsonb) to service_role;
 
 grant execute on function private.request_account_deletion(jsonb) to service_role;
@@ -6239,6 +6430,8 @@ grant execute on function private.search_audit_log(jsonb, jsonb, jsonb, integer,
 grant execute on function private.service_account_keys(text) to service_role;
 
 grant execute on function private.service_account_of_client(text) to service_role;
+
+grant execute on function private.service_accounts_of_person(text) to service_role;
 
 grant execute on function private.set_sign_up(jsonb) to service_role;
 

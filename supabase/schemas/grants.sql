@@ -568,6 +568,8 @@ to service_role;
 -- Functions of console/.
 grant execute on function
   private.set_console_role(text, text, text),
+  private.service_accounts_of_person(text),
+  private.record_provider_test(jsonb),
   private.list_console_people(),
   private.set_infrastructure_admin(text, boolean, text),
   private.list_infrastructure_admins(),

@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { providerListing, routeTestAnswer, routeTestRequest } from "#shared/provider-setup.ts";
+import { testRouteOnRecord } from "../../admin/model-setup/recorded-test.ts";
 import { modelKind } from "../../admin/models.ts";
-import { describeGatewayFault, readProviderListing, testRoute } from "../../gateway/provider-setup.ts";
+import { describeGatewayFault, readProviderListing } from "../../gateway/provider-setup.ts";
 import { problem } from "../../http/problem.ts";
 import { changeBody, defineAct, defineChange, defineRead, version } from "../define.ts";
 import { latestPrice, priceAmounts, priceScope } from "../fields.ts";
@@ -65,12 +66,14 @@ export const modelSetupChanges = {
 export const modelSetupActs = {
   testRoute: defineAct({
     summary: "Send one short request to a provider",
-    description: "The provider may charge for it. The answer never contains a provider’s text.",
+    description:
+      "The provider may charge for it, so the audit log records it. The answer never contains a provider’s text.",
     body: routeTestRequest,
     example: { provider: "openai", model: "gpt-5", endpoint: "chat" },
     answer: routeTestAnswer,
-    async act({ context, signal }, test) {
-      const result = await testRoute(context, { ...test, signal });
+    async act({ context, caller, signal }, test) {
+      const tester = caller.person ? { actor: caller.id } : { serviceAccount: caller.id };
+      const result = await testRouteOnRecord(context, { ...test, tester, signal });
       switch (result.outcome) {
         case "answered":
         case "failed": {

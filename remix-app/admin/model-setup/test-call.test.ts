@@ -37,7 +37,12 @@ test("a test calls no provider that isn't configured or doesn't serve the kind, 
   const typed = { kind: "chat", voices: "", ...Object.fromEntries(routes) };
   // Nothing listens there, so a call would fail differently.
   const context = { env: { AI_URL: "http://127.0.0.1:9" }, requestId: "test" } as Parameters<typeof testRoutes>[0];
-  const results = await testRoutes(context, { typed, listing, signal: new AbortController().signal });
+  const results = await testRoutes(context, {
+    typed,
+    listing,
+    tester: { actor: "admin" },
+    signal: new AbortController().signal,
+  });
   expect(results.map(({ text }) => text)).toEqual([
     "Not tested: openai doesn’t serve chat models.",
     "Not tested: enter the provider and its model name first.",

@@ -1,14 +1,14 @@
-import type { AppLoadContext } from "@remix-run/node";
 import { formatDecimal } from "#shared/decimal.ts";
 import { type PriceItem, type TokenCounts, usageCostUsd } from "#shared/money.ts";
 import type { ProviderListing, TestedEndpoint } from "#shared/provider-setup.ts";
-import { type RouteTest, testRoute } from "../../gateway/provider-setup.ts";
+import type { RouteTest } from "../../gateway/provider-setup.ts";
 import { formatPriceUsd } from "../labels.ts";
 import { optionalAmount } from "../model-forms.ts";
 import type { PriceClass } from "../prices/price-source.ts";
 import { describeRouteTest } from "../route-test-text.ts";
 import { chosenProvider, listRoutes, type Typed } from "./fields.ts";
 import { readTypedAmounts } from "./read-setup.ts";
+import { type TestContext, type Tester, testRouteOnRecord } from "./recorded-test.ts";
 
 /** The result of a test call, for its route. */
 export interface TestResult {
@@ -35,12 +35,17 @@ export function chooseEndpoint(kind: string, endpoints: readonly string[]): Test
 }
 
 /**
- * Calls each route of a form once, all at the same time. Changes nothing and charges no credits.
+ * Calls each route of a form once, all at the same time. Changes nothing but the audit log, and charges no credits.
  * @returns the results in the order of the routes
  */
 export function testRoutes(
-  context: Pick<AppLoadContext, "clientAddress" | "env" | "requestId">,
-  { typed, listing, signal }: { typed: Typed; listing: ProviderListing | null; signal: AbortSignal },
+  context: TestContext,
+  {
+    typed,
+    listing,
+    tester,
+    signal,
+  }: { typed: Typed; listing: ProviderListing | null; tester: Tester; signal: AbortSignal },
 ): Promise<TestResult[]> {
   const kind = typed.kind ?? "";
   const [voice] = (typed.voices ?? "").split(/[,\n]/).map((name) => name.trim());
@@ -57,7 +62,7 @@ export function testRoutes(
       if (listing && !configured) return notTested(`${provider} isn’t configured`);
       if (endpoint === null) return notTested(`${provider} doesn’t serve ${kind} models`);
       const voiceOption = endpoint === "speech" && voice ? { voice } : {};
-      const test = await testRoute(context, { provider, model, endpoint, ...voiceOption, signal });
+      const test = await testRouteOnRecord(context, { provider, model, endpoint, ...voiceOption, tester, signal });
       const text = `${describeRouteTest(test)}${describeCost(typed, { provider, test })}`;
       return { answered: test.outcome === "answered", text };
     }),

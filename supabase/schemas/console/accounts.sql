@@ -239,7 +239,10 @@ begin
       'device', t.device,
       'ip', host(t.ip),
       'reason', t.reason,
-      'actorEmail', coalesce((select a.email from auth.users a where a.id = t.actor_id), t.service_account_name),
+      'actorEmail', coalesce(
+        (select a.email from auth.users a where a.id = t.actor_id),
+        private.service_account_label(t.service_account_name)
+      ),
       'requestId', t.request_id,
       'createdAt', t.created_at
     ) order by t.created_at desc, t.id desc), '[]')

@@ -1,7 +1,8 @@
 -- Lists, grants and withdraws the roles of the console. Only the operator's command line can do this.
 
 -- Gives an account a role in the console, admin or finance, instead of any role that it has. Without a role, withdraws
--- the account's access. Returns changed, unchanged or no_account. Only the operator's command line calls this function,
+-- the account's access. Returns changed, unchanged, no_account or deletion_scheduled (the account's deletion must be
+-- canceled first). Only the operator's command line calls this function,
 -- so admins cannot create other admins. Writes each change to the audit log without an actor.
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.set_console_role(account_email text, role text, reason text) returns text
@@ -16,7 +17,9 @@ begin
   end if;
   select * into account
   from auth.users u
-  where lower(u.email) = lower(account_email) and u.deleted_at is null and not u.is_sso_user;
+  where lower(u.email) = lower(account_email) and u.deleted_at is null and not u.is_sso_user
+  -- Otherwise, a deletion could be scheduled meanwhile.
+  for no key update;
   if not found then
     return 'no_account';
   end if;
@@ -25,6 +28,9 @@ begin
   old_role := private.console_role(account.id);
   if old_role is not distinct from role then
     return 'unchanged';
+  end if;
+  if role is not null and exists (select from private.account_deletions d where d.user_id = account.id) then
+    return 'deletion_scheduled';
   end if;
   delete from private.infrastructure_admins a where a.user_id = account.id;
   delete from private.finance_people f where f.user_id = account.id;
@@ -61,6 +67,23 @@ as $$
     select f.user_id, 'finance', f.reason, f.created_at from private.finance_people f
   ) p
   join auth.users u on u.id = p.user_id
+$$;
+
+-- Returns the platform's service accounts, by name, that a person may still use although their role was withdrawn: those
+-- in force that they created, or that have a working credential which they added: [{ id, name }].
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.service_accounts_of_person(account_email text) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object('id', s.id, 'name', s.name) order by s.name, s.id), '[]')
+  from private.service_accounts s
+  where s.workspace_id is null and s.revoked_at is null and s.expires_at > now()
+    and exists (
+      select
+      from private.service_account_holders(s) h
+      join auth.users u on u.id = h
+      where lower(u.email) = lower(account_email) and not u.is_sso_user
+    )
 $$;
 
 -- Grants the role admin, or withdraws any role. Until 0.5.0: the command line of release 0.3.0 calls it.

@@ -133,7 +133,7 @@ as $$
 $$;
 
 -- Returns the platform's service accounts that expire within 14 days or expired in the last seven, or that are in force
--- although the person who created them no longer has a role in the console. The earliest expiry comes first. Not
+-- although a person who created them, or added a credential that works, no longer has a role in the console. The earliest expiry comes first. Not
 -- granted to any role.
 create or replace function private.service_accounts_to_review(max_rows integer)
   returns table (id uuid, name text, expires_at timestamptz, creator_left boolean)
@@ -141,7 +141,9 @@ create or replace function private.service_accounts_to_review(max_rows integer)
 as $$
   select r.*
   from (
-    select s.id, s.name, s.expires_at, s.created_by is not null and private.console_role(s.created_by) is null as creator_left
+    select s.id, s.name, s.expires_at, exists (
+        select from private.service_account_holders(s) h where private.console_role(h) is null
+      ) as creator_left
     from private.service_accounts s
     where s.workspace_id is null and s.enabled and s.revoked_at is null and s.expires_at > now() - interval '7 days'
   ) r

@@ -2,7 +2,7 @@
 
 -- Returns a page of the audit log, newest first. The reader is a token's verified claims, or {} for a service account.
 -- Returns null if the reader or service account may no longer read the log. The filters are action (exact, or a prefix
--- that ends with a dot), actor (part of an email address), target (part of an email address, name or other target, or a
+-- that ends with a dot), actor (part of an email address or a service account's label), target (part of an email address, name or other target, or a
 -- user's id), from and to (exclusive). The argument before is { createdAt, id } of the last line on the previous page.
 -- before and after of a line have numbers as exact text. targetKind and targetId are kind and id of
 -- private.audit_target.
@@ -40,7 +40,8 @@ begin
   return (
     select coalesce(jsonb_agg(jsonb_build_object(
       'id', l.id,
-      'actorEmail', coalesce(l.actor_email, l.service_account_name),
+      'actorEmail', coalesce(l.actor_email, private.service_account_label(l.service_account_name)),
+      'serviceAccountId', l.service_account_id,
       'action', l.action,
       'targetUserId', l.target_user_id,
       'target', l.target,
@@ -62,7 +63,10 @@ begin
         and a.created_at < ends_at
         and (a.created_at, a.id) < (last_at, last_id)
         and (of_action is null or a.action = of_action or of_action like '%.' and starts_with(a.action, of_action))
-        and (of_actor is null or position(of_actor in lower(coalesce(u.email, a.service_account_name))) > 0)
+        and (
+          of_actor is null
+          or position(of_actor in lower(coalesce(u.email, private.service_account_label(a.service_account_name)))) > 0
+        )
         and (
           of_target is null
           or position(of_target in lower(concat_ws(' ', a.target, a.target_name))) > 0

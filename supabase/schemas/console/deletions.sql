@@ -94,7 +94,7 @@ $$;
 
 -- Deletes the account whose scheduled deletion has waited longest since its time, or since its last attempt. Returns the
 -- number of deleted accounts: 1, or 0 if none is due, if a workspace would be left without an owner, if the deletion
--- failed, or while another call is running. Deletes only one account, so that its locks are held briefly. Also ends the
+-- failed, if the account has a role in the console, or while another call is running. Deletes only one account, so that its locks are held briefly. Also ends the
 -- invitation of its email, so that the account cannot come back by it.
 -- Definer: the service role may not delete from the identity backend's tables.
 create or replace function private.delete_due_accounts() returns integer
@@ -122,6 +122,10 @@ begin
   -- Reads it again, because the account may have been kept meanwhile.
   select * into deletion from private.account_deletions d where d.user_id = due_id and d.due_at <= now() for update;
   if not found then
+    return 0;
+  end if;
+  if private.console_role(due_id) is not null then
+    update private.account_deletions d set checked_at = now() where d.user_id = due_id;
     return 0;
   end if;
   begin

@@ -136,7 +136,7 @@ as $$
     'reason', invitation.reason,
     'invitedBy', coalesce(
       (select u.email::text from auth.users u where u.id = invitation.invited_by),
-      (select s.name from private.service_accounts s where s.id = invitation.service_account_id)
+      (select private.service_account_label(s.name) from private.service_accounts s where s.id = invitation.service_account_id)
     ),
     'createdAt', invitation.created_at,
     'expiresAt', invitation.expires_at,

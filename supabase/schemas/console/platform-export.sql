@@ -72,7 +72,10 @@ as $$
         'prices', t.prices,
         'last', (
           select jsonb_build_object(
-            'by', coalesce((select u.email from auth.users u where u.id = l.actor_id), l.service_account_name),
+            'by', coalesce(
+              (select u.email from auth.users u where u.id = l.actor_id),
+              private.service_account_label(l.service_account_name)
+            ),
             'at', private.utc_second(l.created_at),
             'serviceAccountId', l.service_account_id
           )

@@ -150,3 +150,19 @@ begin
   return '{}';
 end
 $$;
+
+-- Records a test call to a provider, which costs money. Takes { actor or serviceAccount, provider, model, result
+-- (answered, or why not), requestId, ip }. The caller has checked who may test.
+-- Definer: the service role cannot read service accounts.
+create or replace function private.record_provider_test(test jsonb) returns void
+  language sql volatile security definer set search_path = ''
+as $$
+  select private.record_admin_action(
+    test || '{"reason": "Route test"}',
+    jsonb_build_object(
+      'action', 'provider.test',
+      'target', 'provider ' || (test ->> 'provider'),
+      'after', jsonb_build_object('model', test ->> 'model', 'result', test ->> 'result')
+    )
+  )
+$$;

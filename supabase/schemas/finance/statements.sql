@@ -209,14 +209,14 @@ begin
 end
 $$;
 
--- Returns the email address of the person, or the name of the service account, that closed or reopened a month. Null
+-- Returns the email address of the person, or the label of the service account, that closed or reopened a month. Null
 -- once it is deleted. Not granted to any role.
 create or replace function ai.closer_name(caller_id uuid) returns text
   language sql stable security invoker set search_path = ''
 as $$
   select coalesce(
     (select u.email from auth.users u where u.id = caller_id),
-    (select s.name from private.service_accounts s where s.id = caller_id)
+    (select private.service_account_label(s.name) from private.service_accounts s where s.id = caller_id)
   )
 $$;
 

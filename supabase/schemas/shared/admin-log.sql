@@ -1,13 +1,16 @@
 -- Writes the console's audit log, and finds the last change of a target.
 
--- Returns who last changed a target, and the time of the change: { actorEmail (or the name of a service account), at }. If
+-- Returns who last changed a target, and the time of the change: { actorEmail (or a service account's label), at }. If
 -- a change is refused as a conflict, the result names who made the earlier change.
 -- Definer: the admins' email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.last_admin_action(of_target text) returns jsonb
   language sql stable security definer set search_path = ''
 as $$
   select jsonb_build_object(
-    'actorEmail', coalesce((select u.email from auth.users u where u.id = l.actor_id), l.service_account_name),
+    'actorEmail', coalesce(
+      (select u.email from auth.users u where u.id = l.actor_id),
+      private.service_account_label(l.service_account_name)
+    ),
     'at', l.created_at
   )
   from private.admin_audit_log l

@@ -46,12 +46,32 @@ as $$
   select s.id from private.service_accounts s where s.id = actor_id
 $$;
 
--- Returns the display name of a person or service account. Null if the actor is null or was deleted.
+-- Returns how a service account is shown where the names of people are: its name alone could be a person's. Null without
+-- a name.
+create or replace function private.service_account_label(name text) returns text
+  language sql immutable security invoker set search_path = ''
+as $$
+  select 'Service account ' || name
+$$;
+
+-- Returns the display name of a person, or the label of a service account. Null if the actor is null or was deleted.
 create or replace function private.actor_name(actor_id uuid) returns text
   language sql stable security invoker set search_path = ''
 as $$
   select coalesce(
     (select p.display_name from public.profiles p where p.id = actor_id),
-    (select s.name from private.service_accounts s where s.id = actor_id)
+    (select private.service_account_label(s.name) from private.service_accounts s where s.id = actor_id)
   )
+$$;
+
+-- Returns the people who may hold a secret of a service account: who created it, and who added its working credentials.
+create or replace function private.service_account_holders(account private.service_accounts) returns setof uuid
+  language sql stable security invoker set search_path = ''
+as $$
+  select (account).created_by where (account).created_by is not null
+  union
+  select c.created_by
+  from private.service_account_credentials c
+  where c.service_account_id = (account).id and c.created_by is not null
+    and (c.expires_at is null or c.expires_at > now())
 $$;

@@ -214,7 +214,8 @@ $$;
 
 -- Replaces a key with a new one. The new key keeps all limits and bindings. The spend of both keys is counted together.
 -- The old key works until the overlap ends. Outcomes: issued (with key), not_allowed, not_approved, no_payer, not_found,
--- not_active, agent_key. agent_key: only the coding agent can renew this key. no_payer: as in ai.issue_key.
+-- not_active, agent_key. agent_key: only the coding agent can renew this key. no_payer: as in ai.issue_key, because a
+-- service account would get the text of a key whose calls a member pays for.
 -- Definer: the service role cannot write keys, so every key passes these checks.
 create or replace function ai.rotate_key(
   member_id uuid,
@@ -251,7 +252,7 @@ begin
   -- Keeps the key's creator, because calls in a free workspace are charged to the creator's credits. If the creator has
   -- left, their key would not work in a free workspace, so the caller becomes its creator.
   creator := case when private.is_workspace_member(old.created_by, workspace) then old.created_by else member_id end;
-  if ai.key_has_no_payer(creator, workspace) then
+  if ai.key_has_no_payer(member_id, workspace) or ai.key_has_no_payer(creator, workspace) then
     return jsonb_build_object('outcome', 'no_payer');
   end if;
   perform set_config('gatehouse.actor_id', member_id::text, true);

@@ -1,6 +1,7 @@
 import { describe, expect } from "vitest";
 import { createActor } from "../actors.ts";
 import { createUser, type Database, one, test } from "../database.ts";
+import { createMachine } from "../machines/fixtures.ts";
 import { createAdmin } from "./fixtures.ts";
 
 const setRole = (db: Database, values: [email: string, role: string | null, reason: string]) =>
@@ -206,4 +207,32 @@ describe("the roles of the console", () => {
     );
     expect(grant.outcome).toBe("changed");
   });
+});
+
+test("an account whose deletion is scheduled gets no role, and loses any", async ({ db }) => {
+  const [admin, person] = [await createAdmin(db), await createUser(db)];
+  await admin.ask("request_account_deletion", { subject: person.id });
+  for (const role of ["admin", "finance"])
+    expect(await setRole(db, [person.email, role, "test"]), role).toBe("deletion_scheduled");
+  await db.query("insert into private.finance_people (user_id, reason) values ($1, 'test')", [person.id]);
+  expect(await setRole(db, [person.email, null, "test"])).toBe("changed");
+});
+
+test("lists the platform’s service accounts that a person may still use", async ({ db }) => {
+  const person = await createUser(db);
+  const create = () => createMachine(db);
+  const [created, credential, revoked, other] = [await create(), await create(), await create(), await create()];
+  const update = (table: string, { set = "", id = "" }) =>
+    db.query(`update private.${table} set created_by = $1${set} where id = $2`, [person.id, id]);
+  await update("service_accounts", { id: created.id });
+  await update("service_account_credentials", { id: credential.credentialId });
+  await update("service_accounts", { id: revoked.id, set: ", revoked_at = now()" });
+  await update("service_account_credentials", { id: other.credentialId, set: ", expires_at = now()" });
+  const { accounts } = await db.asRole("service_role", () =>
+    one<{ accounts: { id: string }[] }>(db, {
+      sql: "select private.service_accounts_of_person($1) as accounts",
+      values: [person.email],
+    }),
+  );
+  expect(accounts.map(({ id }) => id).sort()).toEqual([created.id, credential.id].sort());
 });

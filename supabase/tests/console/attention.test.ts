@@ -229,6 +229,26 @@ test.for([
   expect(await lists(db, { from: "service_accounts_to_review(1000000)", column: "id", id })).toBe(Number(needs));
 });
 
+test.for([
+  ["works and was added by somebody without a role", `created_by = (${withoutRole})`, true],
+  [
+    "works and was added by an admin",
+    "created_by = (select user_id from private.infrastructure_admins limit 1)",
+    false,
+  ],
+  [
+    "has expired and was added by somebody without a role",
+    `created_by = (${withoutRole}), expires_at = now() - interval '1 minute'`,
+    false,
+  ],
+] as const)("whether a service account with a credential that %s needs somebody", async ([, change, needs], { db }) => {
+  await createAdmin(db);
+  await createTenant(db);
+  const { id, credentialId } = await createMachine(db);
+  await db.query(`update private.service_account_credentials set ${change} where id = $1`, [credentialId]);
+  expect(await lists(db, { from: "service_accounts_to_review(1000000)", column: "id", id })).toBe(Number(needs));
+});
+
 test("the menu's counts are those of the overview, of the kinds that it has a section for", async ({ db }) => {
   await freeze(db);
   const { attention } = await overviewOf(db);

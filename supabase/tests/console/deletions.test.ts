@@ -233,6 +233,19 @@ describe("deleting the accounts that are due", () => {
     expect(await db.query(found, [account.id])).toHaveLength(count);
   });
 
+  test("keeps an account that has a role in the console until the role is withdrawn", async ({ db }) => {
+    const [admin, account] = [await createAdmin(db), await createUser(db)];
+    await admin.ask("request_account_deletion", { subject: account.id });
+    await letItBeDue(db, account.id);
+    await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [account.id]);
+    expect(await deleteDue(db)).toBe(0);
+    const blocked = "select from private.blocked_deletions(1000) d where d.user_id = $1";
+    expect([await exists(db, account.id), await db.query(blocked, [account.id])]).toEqual([true, [{}]]);
+    await db.query("delete from private.infrastructure_admins where user_id = $1", [account.id]);
+    await letItBeDue(db, account.id);
+    expect(await deleteDue(db)).toBe(1);
+  });
+
   test("ends the invitation of the deleted account's email", async ({ db }) => {
     const [admin, account] = [await createAdmin(db), await createOwned(db)];
     await db.query("insert into private.account_invitations (email, reason) values ($1, 'test')", [account.email]);

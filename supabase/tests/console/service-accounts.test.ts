@@ -181,6 +181,47 @@ describe("who may change the console", () => {
     },
   );
 
+  test("a service account that is named like a person is shown as a service account", async ({ db }) => {
+    const admin = await createAdmin(db);
+    const { id: subject } = await createUser(db);
+    const serviceAccount = await createServiceAccount(db);
+    await db.query("update private.service_accounts set name = $1 where id = $2", [admin.email, serviceAccount]);
+    const change = { serviceAccount, serviceAccountScopes: allScopes, subject, reason: "test", until: null };
+    await db.query("select private.ban_account($1)", [JSON.stringify(change)]);
+    const test = { serviceAccount, provider: "demo", model: "m", result: "answered", requestId: "r", ip: "192.0.2.1" };
+    await db.asRole("service_role", () => db.query("select private.record_provider_test($1)", [JSON.stringify(test)]));
+    await db.query(
+      "update private.service_accounts set scopes = scopes || '{admin:audit:read}' where id = $1 and not 'admin:audit:read' = any (scopes)",
+      [serviceAccount],
+    );
+    const label = `Service account ${admin.email}`;
+    const read = async (sql: string, values: unknown[]) =>
+      (await db.query<{ answer: unknown }>(sql, values))[0]?.answer;
+    for (const actor of [admin.email, label])
+      expect(
+        await read("select private.search_audit_log('{}', $1, service_account => $2) as answer", [
+          JSON.stringify({ actor }),
+          serviceAccount,
+        ]),
+      ).toMatchObject(
+        expect.arrayContaining([
+          expect.objectContaining({ action: "account.ban", actorEmail: label, serviceAccountId: serviceAccount }),
+          expect.objectContaining({
+            ...{ action: "provider.test", actorEmail: label, serviceAccountId: serviceAccount },
+            ...{ reason: "Route test", target: "provider demo", after: { model: "m", result: "answered" } },
+          }),
+        ]),
+      );
+    expect(
+      await read("select jsonb_path_query_array(private.account_timeline($1), '$.actorEmail') as answer", [subject]),
+    ).toContain(label);
+    expect(await read("select private.last_admin_action('provider demo') as answer", [])).toMatchObject({
+      actorEmail: label,
+    });
+    expect(await read("select private.actor_name($1) as answer", [serviceAccount])).toBe(label);
+    expect(await read("select ai.closer_name($1) as answer", [serviceAccount])).toBe(label);
+  });
+
   test("the audit log names the service account, also after it is gone", async ({ db }) => {
     const { workspaceId } = await createTenant(db);
     const serviceAccount = await createServiceAccount(db);

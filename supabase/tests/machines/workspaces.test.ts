@@ -164,7 +164,7 @@ describe("what a machine writes", () => {
   test("a key that a machine creates names the machine, and no person", async ({ db }) => {
     const scene = await setUp(db);
     const issued = await issue(db, scene);
-    expect(issued).toMatchObject({ outcome: "issued", key: { createdBy: "deploy" } });
+    expect(issued).toMatchObject({ outcome: "issued", key: { createdBy: "Service account deploy" } });
     const serviceAccount = { created_by: null, service_account_id: scene.machine.id };
     expect(await creatorOf(db, keyOf(issued).id)).toEqual(serviceAccount);
     expect(
@@ -188,17 +188,17 @@ describe("what a machine writes", () => {
     expect(await creatorOf(db, keyOf(rotated).id)).toEqual({ created_by: tenant.ownerId, service_account_id: null });
   });
 
-  test("where members pay, a machine creates no key and rotates only keys of members", async ({ db }) => {
+  test("where members pay, a machine creates no key and rotates none, because it would get the text of a key that a member pays for", async ({
+    db,
+  }) => {
     const scene = await setUp(db, { payer: "member", credits: "10" });
     const { tenant, machine, workspaceId } = scene;
     expect(await issue(db, scene)).toEqual({ outcome: "no_payer" });
     const rotation = { memberId: machine.id, workspaceId, keyId: tenant.keyId };
-    const rotated = await rotate(db, rotation);
-    expect(rotated.outcome).toBe("issued");
-    // The creator leaves, so the key has no payer.
-    await db.query("update ai.keys set created_by = null where id = $1", [keyOf(rotated).id]);
-    expect(await rotate(db, { ...rotation, keyId: keyOf(rotated).id })).toEqual({ outcome: "no_payer" });
-    const byPerson = await rotate(db, { ...rotation, memberId: tenant.ownerId, keyId: keyOf(rotated).id });
+    expect(await rotate(db, rotation)).toEqual({ outcome: "no_payer" });
+    await db.query("update ai.keys set created_by = null where id = $1", [tenant.keyId]);
+    expect(await rotate(db, rotation)).toEqual({ outcome: "no_payer" });
+    const byPerson = await rotate(db, { ...rotation, memberId: tenant.ownerId });
     expect(await creatorOf(db, keyOf(byPerson).id)).toEqual({ created_by: tenant.ownerId, service_account_id: null });
   });
 
@@ -215,7 +215,10 @@ describe("what a machine writes", () => {
     const { tenant, machine, workspaceId } = await setUp(db);
     const change = (memberId: string) =>
       call(db, "ai.change_workspace_policy($1, $2, $3)", [memberId, workspaceId, { monthlyBudgetUsd: "5" }]);
-    expect(await change(machine.id)).toMatchObject({ outcome: "changed", policy: { updatedBy: "deploy" } });
+    expect(await change(machine.id)).toMatchObject({
+      outcome: "changed",
+      policy: { updatedBy: "Service account deploy" },
+    });
     const stored = "select updated_by, service_account_id from ai.workspace_policies where workspace_id = $1";
     expect(await db.query(stored, [workspaceId])).toEqual([{ updated_by: null, service_account_id: machine.id }]);
     expect((await change(tenant.ownerId)).outcome).toBe("changed");
@@ -247,7 +250,7 @@ describe("what a machine writes", () => {
       ]);
     expect(await open(null)).toEqual({ outcome: "not_allowed" });
     const opened = await open(tenant.keyId);
-    expect(opened).toMatchObject({ outcome: "opened", envelope: { openedBy: "deploy" } });
+    expect(opened).toMatchObject({ outcome: "opened", envelope: { openedBy: "Service account deploy" } });
     const { id, version } = opened.envelope as { id: string; version: string };
     const change = (changes: object) =>
       call(db, "ai.change_envelope($1, $2, $3, $4, $5, true)", [machine.id, workspaceId, id, changes, version]);
@@ -257,7 +260,7 @@ describe("what a machine writes", () => {
       await db.query("select opened_by, service_account_id, ended_by, actor_id from ai.envelopes where id = $1", [id]),
     ).toEqual([{ opened_by: null, service_account_id: machine.id, ended_by: null, actor_id: tenant.ownerId }]);
     const { history } = await call(db, "ai.read_envelope($1, $2, $3)", [machine.id, workspaceId, id]);
-    expect((history as { actor: string }[]).map(({ actor }) => actor)).toEqual(["deploy", "deploy", "deploy"]);
+    expect((history as { actor: string }[]).map(({ actor }) => actor)).toEqual(Array(3).fill("Service account deploy"));
   });
 
   test("a machine answers requests to connect coding agents", async ({ db }) => {

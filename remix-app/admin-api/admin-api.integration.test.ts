@@ -243,4 +243,44 @@ describe("the paths of the admin API", () => {
     const model = read.body?.model as { version: string } | undefined;
     expect((await call("DELETE", path, { body: { version: model?.version, reason } })).status).toBe(204);
   });
+
+  test("take IDs that end with .data, and address no other model", async () => {
+    const id = `api-${randomUUID().slice(0, 8)}`;
+    const settings = { kind: "chat", displayName: "Data", ownedBy: "demo", reason };
+    expect((await call("POST", "models", { body: { id, ...settings } })).status).toBe(204);
+    const [row] = await query<{ version: string }>("select private.model_version($1) as version", [id]);
+    const changed = { version: row?.version, displayName: "Other", reason };
+    expect((await call("GET", `models/${id}.data`)).status).toBe(404);
+    expect((await call("PATCH", `models/${id}.data`, { body: changed })).status).toBe(404);
+    expect((await call("POST", "models.data", { body: { id: `${id}-2`, ...settings } })).status).toBe(404);
+    expect((await call("POST", "models", { body: { id: `${id}.data`, ...settings } })).status).toBe(204);
+    const read = await call("GET", `models/${id}.data`);
+    const model = read.body?.model as { id: string; version: string };
+    expect(model.id).toBe(`${id}.data`);
+    expect((await call("DELETE", `models/${id}.data`, { body: { version: model.version, reason } })).status).toBe(204);
+    expect((await call("DELETE", `models/${id}`, { body: { version: row?.version, reason } })).status).toBe(204);
+  });
+
+  test("of apps and OpenID clients change no registration of the other kind", async () => {
+    const name = `api-${randomUUID().slice(0, 8)}`;
+    const shared = { displayName: "Api", scopes: ["profile"], withSecret: false, reason };
+    const redirectUris = ["https://api.example.com/callback"];
+    const client = { name: `${name}-c`, isPublic: false, redirectUris, ...shared };
+    expect((await call("POST", "apps", { body: { name, kind: "internal", ...shared } })).status).toBe(204);
+    expect((await call("POST", "openid-clients", { body: client })).status).toBe(204);
+    const versions = await query<{ name: string; version: string }>(
+      "select name, private.app_version(name) as version from private.apps where name = any ($1) order by name",
+      [[name, client.name]],
+    );
+    const [app, openid] = versions.map(({ version }) => ({ body: { version, reason } }));
+    const secret = (step: typeof app) => ({ body: { ...step?.body, overlapSeconds: 0 } });
+    const answers = [
+      await call("POST", `openid-clients/${name}/disable`, app),
+      await call("POST", `apps/${client.name}/disable`, openid),
+      await call("POST", `openid-clients/${name}/secrets`, secret(app)),
+      await call("POST", `apps/${client.name}/secrets`, secret(openid)),
+    ];
+    await query("delete from private.apps where name = any ($1)", [[name, client.name]]);
+    expect(answers.map(({ status }) => status)).toEqual([404, 404, 404, 404]);
+  });
 });

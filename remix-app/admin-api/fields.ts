@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isReadable } from "../http/readable.ts";
 
 /** The largest number in a column of type integer. */
 export const maxInteger = 2_147_483_647;
@@ -7,7 +8,8 @@ export const maxInteger = 2_147_483_647;
 export const optionalCount = (max: number = maxInteger) => z.number().int().min(1).max(max).nullable();
 
 /** A name in one line. */
-export const shortText = (max = 80) => z.string().trim().min(1).max(max);
+export const shortText = (max = 80) =>
+  z.string().trim().min(1).max(max).refine(isReadable, "must be one line of characters that can be seen");
 
 /** Exact decimal text of an amount in USD that fits the price book. */
 const priceUsd = z

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { startDataApi } from "../testing/data-api-answers.ts";
-import { applyConsoleChange, isConfirmed } from "./console-change.ts";
+import { applyConsoleChange, isConfirmed, reasonSchema } from "./console-change.ts";
 
 test.each([
   ["ada@example.com", "Ada@Example.com"],
@@ -16,6 +16,14 @@ test.each([
   ["", "\u00a0"],
 ])("the typed text %j does not confirm the name %j", (typed, name) => {
   expect(isConfirmed(typed, name)).toBe(false);
+});
+
+test.each([
+  ["Ticket 4711\nSecond line", true],
+  ["\u200b\u2060", false],
+  ["\u3164", false],
+])("accepts the reason %j: %j", (reason, success) => {
+  expect(reasonSchema.safeParse(reason).success).toBe(success);
 });
 
 test("a refusal says which part of a change it is about", async () => {

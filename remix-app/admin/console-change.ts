@@ -4,6 +4,7 @@ import { z } from "zod";
 import { logError } from "#shared/log.ts";
 import { collapseWhitespace } from "../http/collapse-whitespace.ts";
 import { formatDateTime } from "../http/date-text.ts";
+import { hasVisibleCharacter } from "../http/readable.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
@@ -29,7 +30,8 @@ export const reasonSchema = z
   .string({ error: "Enter a reason" })
   .trim()
   .min(1, "Enter a reason")
-  .max(maxReasonLength, `Enter at most ${maxReasonLength} characters`);
+  .max(maxReasonLength, `Enter at most ${maxReasonLength} characters`)
+  .refine(hasVisibleCharacter, "Enter a reason");
 
 /** The form of every change to an account: the reason, and the account's email typed again. */
 export const confirmedChangeSchema = z.object({

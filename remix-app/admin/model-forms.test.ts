@@ -79,6 +79,13 @@ test.each([
   ["a".repeat(128), true],
   ["a".repeat(129), false],
   ["with space", false],
+  ["org/v1..2/.hidden", true],
+  [".data", true],
+  [".", false],
+  ["..", false],
+  ["org/../gpt", false],
+  ["./gpt", false],
+  ["gpt/..", false],
   ["", false],
 ])("accepts %j as a model's id: %j", (id, success) => {
   expect(modelIdFields.safeParse({ id }).success).toBe(success);

@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { maxCallSeconds } from "#shared/longest-call.ts";
 import { utcTime } from "#shared/utc-time.ts";
-import { modelKind } from "./models.ts";
+import { isReadable } from "../http/readable.ts";
+import { modelIdPattern, modelKind } from "./models.ts";
 import { maxDefaultOutput } from "./prices/limits.ts";
 
 const maxInteger = 2_147_483_647;
@@ -11,7 +12,8 @@ function createTextSchema(label: string, max: number) {
     .string({ error: `Enter ${label}` })
     .trim()
     .min(1, `Enter ${label}`)
-    .max(max, `Enter at most ${max} characters`);
+    .max(max, `Enter at most ${max} characters`)
+    .refine(isReadable, "Use one line of characters that can be seen");
 }
 
 function optionalNumber(max: number) {
@@ -75,7 +77,10 @@ export const modelIdFields = z.object({
   id: z
     .string()
     .trim()
-    .regex(/^[A-Za-z0-9._:/-]{1,128}$/, "Enter an ID: 1 to 128 characters (A–Z, a–z, 0–9 and . _ : / -)"),
+    .regex(
+      modelIdPattern,
+      "Enter an ID: 1 to 128 characters (A–Z, a–z, 0–9 and . _ : / -), without a part that is “.” or “..”",
+    ),
 });
 
 export const versionFields = z.object({ version: z.string() });

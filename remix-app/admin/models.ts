@@ -29,6 +29,9 @@ export type ModelPrice = z.infer<typeof priceSchema>;
 const kinds = ["chat", "embedding", "speech"] as const;
 export const modelKind = z.enum(kinds);
 
+/** Matches the ID of a new model. HTTP clients remove the parts `.` and `..` from the path that has the ID. */
+export const modelIdPattern = /^(?!(?:.*\/)?\.{1,2}(?:\/|$))[A-Za-z0-9._:/-]{1,128}$/;
+
 export const listedModelSchema = z.object({
   id: z.string(),
   kind: modelKind,

@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
+import { isReadable } from "../http/readable.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { reasonedChangeSchema } from "./confirmation.ts";
 import { applyConsoleChange, type ConsoleChange } from "./console-change.ts";
@@ -52,7 +53,12 @@ export const createCountSchema = (max: number) =>
     });
 
 const planFields = reasonedChangeSchema.extend({
-  name: z.string().trim().min(1, "Enter a name").max(80, "Enter at most 80 characters"),
+  name: z
+    .string()
+    .trim()
+    .min(1, "Enter a name")
+    .max(80, "Enter at most 80 characters")
+    .refine(isReadable, "Use one line of characters that can be seen"),
   payer: z.enum(["member", "workspace"]),
   markup: z
     .string()

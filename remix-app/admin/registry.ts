@@ -2,6 +2,7 @@ import { type AppLoadContext, data, redirect } from "@remix-run/node";
 import { z } from "zod";
 import { hashToBytea, newOpaqueToken } from "../apps/opaque-tokens.ts";
 import { buildPage, parseCursor, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
+import { isReadable } from "../http/readable.ts";
 import { logoutUrlFault } from "../openid/client-uris.ts";
 import { type Confirmation, reasonedChangeSchema } from "./confirmation.ts";
 import { applyConsoleChange, type ConsoleRefusal } from "./console-change.ts";
@@ -18,7 +19,12 @@ export const appName = z
     "web, central and new are reserved. Choose another name",
   );
 
-export const displayName = z.string().trim().min(1, "Enter a display name").max(80, "Enter at most 80 characters");
+export const displayName = z
+  .string()
+  .trim()
+  .min(1, "Enter a display name")
+  .max(80, "Enter at most 80 characters")
+  .refine(isReadable, "Use one line of characters that can be seen");
 
 /** The URL that receives notifications of an app's ended logins; empty for none. */
 export const logoutUrl = z

@@ -3,8 +3,13 @@
  * scripts and emoji need them.
  */
 const invisible = /[\p{Cc}\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/u;
-/** Matches anything but spaces, joiners, and letters without a visible glyph. */
-const visible = /[^\s\u00ad\u115f\u1160\u200c-\u200d\u2800\u3164\uffa0]/u;
+/** Matches anything but spaces, controls, joiners, and letters without a visible glyph. */
+const visible = /[^\s\p{Cc}\p{Default_Ignorable_Code_Point}\u2800]/u;
+
+/** Returns whether a text, which may have several lines, has a character that can be seen. */
+export function hasVisibleCharacter(text: string): boolean {
+  return visible.test(text);
+}
 
 /**
  * Returns whether a name is one line of whole, visible characters. Names are shown to other people, and a name with

@@ -67,6 +67,15 @@ export function rewriteRequestOrigin(
   return new Request(url, { method, headers, signal, ...(hasBody && { body: request.body, duplex: "half" }) });
 }
 
+/**
+ * Encodes a `.data` at the end of a path below `/api/`, which has no pages, because Remix takes a path with this ending
+ * as a request for the data of the page without it. There, it is the end of an ID.
+ */
+export function encodeApiSuffix(pathname: string): string {
+  const isApi = pathname.endsWith(".data") && firstOf(pathname)?.toLowerCase() === "api";
+  return isApi ? pathname.replace(/\.data$/, "%2Edata") : pathname;
+}
+
 /** Keeps the order of the routes, which decides between equal paths. */
 function filterRoutes<Whole extends Build>(build: Whole, ids: ReadonlySet<string>): Whole {
   const take = <Each>(routes: Record<string, Each>): Record<string, Each> =>
@@ -90,13 +99,16 @@ function keyOf([first = "", ...others]: readonly string[]): string {
 
 /** Reads a URL's path as the router does. `/_root.data` is the home page's data. */
 function keyAt(pathname: string): string {
-  const [, first = "", ...others] = pathname
-    .replace(/\.data$/, "")
-    .replace(/\/+$/, "")
-    .split("/");
+  const path = pathname.replace(/\.data$/, "").replace(/\/+$/, "");
+  const first = firstOf(path);
+  return keyOf(first === null ? [] : [first, ...path.split("/").slice(2)]);
+}
+
+/** Returns the decoded first segment of a path, or null if its escapes are malformed. */
+function firstOf(pathname: string): string | null {
   try {
-    return keyOf([decodeURIComponent(first), ...others]);
+    return decodeURIComponent(pathname.split("/", 2)[1] ?? "");
   } catch {
-    return keyOf([]);
+    return null;
   }
 }

@@ -16,6 +16,7 @@ const routes = {
     path: "api/v1/items/:id",
     module: { loader: read, action: read, handle: { methods: ["GET", "HEAD", "DELETE"] } },
   },
+  made: { id: "made", parentId: "root", path: "api/v1/made", module: { action: read } },
   exchange: {
     id: "exchange",
     parentId: "root",
@@ -81,6 +82,25 @@ describe("the route table", () => {
   test("finds a file's route only at the file's own URL", () => {
     expect(matchRequest({ method: "GET", pathname: "/items.csv" })).toMatchObject({ status: "found" });
     expect(matchRequest({ method: "GET", pathname: "/items.csv.data" })).toEqual({ status: "not-found" });
+  });
+
+  test.each(["/api/v1/items/7", "/API/v1/items/7", "/%61pi/v1/items/7"])(
+    "takes .data at the end of %s as a part of the ID, and hides it from Remix",
+    (path) => {
+      const pathname = `${path}%2Edata`;
+      const found = { status: "found", pathname, params: { id: "7.data" } };
+      expect(matchRequest({ method: "DELETE", pathname: `${path}.data` })).toMatchObject(found);
+    },
+  );
+
+  test("takes .data as a whole ID", () => {
+    const verdict = matchRequest({ method: "GET", pathname: "/api/v1/items/.data" });
+    expect(verdict).toMatchObject({ status: "found", params: { id: ".data" } });
+  });
+
+  test("finds an operation only at its own URL", () => {
+    expect(matchRequest({ method: "POST", pathname: "/api/v1/made" })).toMatchObject({ status: "found" });
+    expect(matchRequest({ method: "POST", pathname: "/api/v1/made.data" })).toEqual({ status: "not-found" });
   });
 
   test("finds no route for a path of more than 2,048 characters", () => {

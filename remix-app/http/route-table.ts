@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs, ServerBuild } from "@remix-run/node";
 import { matchRoutes } from "@remix-run/react";
-import { divideRoutes, notFoundPath } from "./route-parts.ts";
+import { divideRoutes, encodeApiSuffix, notFoundPath } from "./route-parts.ts";
 
 /** A route that takes a request. */
 export interface FoundRoute {
@@ -75,7 +75,8 @@ const maxPathLength = 2_048;
 export function createRouteTable(build: Pick<ServerBuild, "routes" | "assets">): RouteTable {
   const partAt = divideRoutes(build, ({ routes }) => ({ routes, tree: treeOf(routes) }));
 
-  function find(pathname: string) {
+  function find(requestPath: string) {
+    const pathname = encodeApiSuffix(requestPath);
     // The database refuses to search for NUL, which no stored name contains.
     if (pathname.length > maxPathLength || pathname.includes("%00")) return null;
     const path = pathname === "/_root.data" ? "/" : pathname.replace(/\.data$/, "");

@@ -43,7 +43,8 @@ const accountId = z.uuid();
 
 type Context = Pick<AppLoadContext, "env" | "requestId">;
 
-function readAccountCursor(cursor: string): string[] | null {
+/** Returns the position that a cursor of {@link listServiceAccounts} holds, or null for an invalid cursor. */
+export function readAccountCursor(cursor: string): string[] | null {
   const position = readKeyCursor(cursor, { length: 2 });
   return accountId.safeParse(position?.[1]).success ? position : null;
 }

@@ -128,24 +128,33 @@ function checkClient(
   throw problem("INVALID_REQUEST", { requestId: context.requestId, detail: `${fault}.`, members });
 }
 
+/** Returns the name of a registration of one kind. @throws Response 404 for an unknown name, or one of the other kind */
+type RequireName = (call: AdminCall) => Promise<string>;
+const requireAppName: RequireName = async ({ context, param }) => (await requireApp(context, param("name"))).name;
+const requireClientName: RequireName = async ({ context, param }) =>
+  (await requireOpenidClient(context, param("name"))).name;
+
 /** Returns a change that has only a version and a step, of an app or a client. */
-const step = (name: "enable" | "disable", described: { summary: string; description: string }) =>
+const step = (
+  name: "enable" | "disable",
+  { requireName, ...described }: { summary: string; description: string; requireName: RequireName },
+) =>
   defineChange({
     ...described,
     body: versioned,
     example: { version: versionExample, reason: "Ticket 4711" },
-    change: ({ param }, { version: seen }) => ({ name: param("name"), version: seen, step: name }),
+    change: async (call, { version: seen }) => ({ name: await requireName(call), version: seen, step: name }),
   });
 
-const rotation = (summary: string) =>
+const rotation = (summary: string, requireName: RequireName) =>
   defineChange({
     summary,
     description: `${secretNote} ${versionNote}`,
     body: versioned.extend({ overlapSeconds }),
     example: { version: versionExample, overlapSeconds: 3600, reason: "Yearly rotation" },
     createsSecret: () => true,
-    change: ({ param }, { version: seen, overlapSeconds: overlap }) => ({
-      name: param("name"),
+    change: async (call, { version: seen, overlapSeconds: overlap }) => ({
+      name: await requireName(call),
       version: seen,
       step: "rotate",
       overlapSeconds: overlap,
@@ -192,11 +201,16 @@ export const appChanges = {
     },
   }),
   enableApp: step("enable", {
+    requireName: requireAppName,
     summary: "Enable an app",
     description: `Sessions and tokens from before stay revoked. ${versionNote}`,
   }),
-  disableApp: step("disable", { summary: "Disable an app", description: `${disableNote} ${versionNote}` }),
-  rotateAppSecret: rotation("Give an app a new secret"),
+  disableApp: step("disable", {
+    requireName: requireAppName,
+    summary: "Disable an app",
+    description: `${disableNote} ${versionNote}`,
+  }),
+  rotateAppSecret: rotation("Give an app a new secret", requireAppName),
   linkAppWorkspace: defineChange({
     summary: "Link an external app to a workspace",
     description: `Its usage there costs the workspace no credits. ${versionNote}`,
@@ -268,12 +282,14 @@ export const appChanges = {
     },
   }),
   enableOpenidClient: step("enable", {
+    requireName: requireClientName,
     summary: "Enable an OpenID client",
     description: `Tokens from before stay revoked. ${versionNote}`,
   }),
   disableOpenidClient: step("disable", {
+    requireName: requireClientName,
     summary: "Disable an OpenID client",
     description: `${disableNote} ${versionNote}`,
   }),
-  rotateOpenidSecret: rotation("Give an OpenID client a new secret"),
+  rotateOpenidSecret: rotation("Give an OpenID client a new secret", requireClientName),
 };

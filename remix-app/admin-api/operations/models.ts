@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { maxCallSeconds } from "#shared/longest-call.ts";
 import { utcTime } from "#shared/utc-time.ts";
-import { listedModelSchema, modelKind, modelSchema, requireModel } from "../../admin/models.ts";
+import { listedModelSchema, modelIdPattern, modelKind, modelSchema, requireModel } from "../../admin/models.ts";
 import { maxDefaultOutput } from "../../admin/prices/limits.ts";
 import { problem } from "../../http/problem.ts";
 import {
@@ -89,7 +89,7 @@ export const modelChanges = {
     summary: "Add a model",
     description: "It is disabled until you enable it. ID and kind never change.",
     body: changeBody.extend({
-      id: z.string().regex(/^[A-Za-z0-9._:/-]{1,128}$/),
+      id: z.string().regex(modelIdPattern),
       kind: modelKind,
       ...modelFields,
       contextWindow: modelFields.contextWindow.default(null),

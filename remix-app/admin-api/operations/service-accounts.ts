@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { utcTime } from "#shared/utc-time.ts";
 import { isNetworkAddress } from "../../http/network-address.ts";
-import { isReadable } from "../../http/readable.ts";
 import { platformScopes } from "../../machines/scopes.ts";
 import { serviceClientId } from "../../machines/service-tokens.ts";
 import type { AccountChange } from "../../service-accounts/account-form.ts";
@@ -11,7 +10,11 @@ import {
   changeServiceAccount,
 } from "../../service-accounts/change-account.ts";
 import type { ServiceAccountManager } from "../../service-accounts/owner.ts";
-import { requireServiceAccount, serviceAccountSchema } from "../../service-accounts/service-accounts.ts";
+import {
+  readAccountCursor,
+  requireServiceAccount,
+  serviceAccountSchema,
+} from "../../service-accounts/service-accounts.ts";
 import {
   type ActOutcome,
   type AdminCall,
@@ -53,7 +56,7 @@ export const serviceAccountReads = {
     field: "serviceAccounts",
     rows: serviceAccountSchema,
     name: "private.list_service_accounts",
-    order: byKeys(2, ({ name, id }: { name: string; id: string }) => [name, id]),
+    order: { ...byKeys(2, ({ name, id }: { name: string; id: string }) => [name, id]), read: readAccountCursor },
     args: ({ after }) => ({ workspace: null, after }),
   }),
   getServiceAccount: defineRead({
@@ -64,7 +67,7 @@ export const serviceAccountReads = {
 };
 
 const settings = {
-  name: shortText(100).refine(isReadable, "must be one line of characters that can be seen"),
+  name: shortText(100),
   scopes: z.array(z.enum(platformScopes)).min(1).max(platformScopes.length),
   allowedAddresses: z
     .array(z.string().refine(isNetworkAddress, "must be an IP address or a network, such as 192.0.2.0/24"))

@@ -101,7 +101,7 @@ export async function listStatements(
 
 function readPosition(cursor: string): string[] | null {
   const position = readKeyCursor(cursor, { length: 2 });
-  const isValid = /^\d{4}-(0[1-9]|1[0-2])$/.test(position?.[0] ?? "") && /^\d{1,9}$/.test(position?.[1] ?? "");
+  const isValid = /^(?!0000)\d{4}-(0[1-9]|1[0-2])$/.test(position?.[0] ?? "") && /^\d{1,9}$/.test(position?.[1] ?? "");
   return isValid ? position : null;
 }
 

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { Failure } from "../failure.ts";
 import { readJson, sendRequest } from "../platform.ts";
 import type { ServiceAccount } from "../service-account.ts";
-import { type Platform, platformSchema } from "./schema.ts";
+import { type Platform, parseLivePlatform } from "./schema.ts";
 
 /** The delays before a request is repeated that got no answer. */
 const retryDelaysMs = [1_000, 5_000];
@@ -19,7 +19,7 @@ const problemSchema = z.object({ detail: z.string() });
 const livePlatformSchema = z.object({
   /** The platform's time, in UTC to the second. */
   at: z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/),
-  platform: platformSchema,
+  platform: z.record(z.string(), z.unknown()),
   /** By the object's name in the audit log. */
   targets: z.record(
     z.string(),
@@ -33,7 +33,11 @@ const livePlatformSchema = z.object({
   ),
   deletableModels: z.array(z.string()),
 });
-export type LivePlatform = z.infer<typeof livePlatformSchema>;
+/** What a server has. `leftOut` has a sentence about each object that a file cannot state. */
+export type LivePlatform = Omit<z.infer<typeof livePlatformSchema>, "platform"> & {
+  platform: Platform;
+  leftOut: readonly string[];
+};
 
 /** A change of the admin API. */
 export interface Change {
@@ -63,15 +67,22 @@ export class AdminApi {
   /** Reads the platform, with the workspaces that have settings, and those that a file names. @throws Failure */
   async readPlatform(file?: Platform): Promise<LivePlatform> {
     const ids = (file?.workspaces ?? []).map(({ id }) => id);
-    const live = await this.read([`platform${queryOf(ids.slice(0, maxWorkspaces))}`], livePlatformSchema);
+    const live = await this.#readPart(ids.slice(0, maxWorkspaces));
     for (let first = maxWorkspaces; first < ids.length; first += maxWorkspaces) {
-      const query = queryOf(ids.slice(first, first + maxWorkspaces));
-      const more = await this.read([`platform${query}`], livePlatformSchema);
+      const more = await this.#readPart(ids.slice(first, first + maxWorkspaces));
       const known = new Set(live.platform.workspaces?.map(({ id }) => id));
       live.platform.workspaces?.push(...(more.platform.workspaces ?? []).filter(({ id }) => !known.has(id)));
       live.targets = { ...more.targets, ...live.targets };
+      live.leftOut = [...new Set([...live.leftOut, ...more.leftOut])];
     }
     return live;
+  }
+
+  async #readPart(workspaceIds: readonly string[]): Promise<LivePlatform> {
+    const { platform, ...live } = await this.read([`platform${queryOf(workspaceIds)}`], livePlatformSchema);
+    const parsed = parseLivePlatform(platform);
+    if (parsed) return { ...live, ...parsed };
+    throw createVersionFailure(new URL(this.#account.url), "platform");
   }
 
   /** @throws Failure */
@@ -81,9 +92,7 @@ export class AdminApi {
     if (status !== 200) throw createFailure(url, { status, body });
     const parsed = schema.safeParse(body);
     if (parsed.success) return parsed.data;
-    const place = parsed.error.issues[0]?.path.join(".") || "all";
-    const fault = `gave an answer that this version doesn’t understand (${place}). Use the version of its release.`;
-    throw new Failure("refused", `${url.host} ${fault}`);
+    throw createVersionFailure(url, parsed.error.issues[0]?.path.join(".") || "all");
   }
 
   /** Makes a change. @throws Failure */
@@ -146,6 +155,11 @@ function joinPath([first = "", ...rest]: readonly string[]): string {
 
 function queryOf(workspaceIds: readonly string[]): string {
   return workspaceIds.length > 0 ? `?workspaces=${workspaceIds.join(",")}` : "";
+}
+
+function createVersionFailure({ host }: URL, place: string): Failure {
+  const fault = `gave an answer that this version doesn’t understand (${place}). Use the version of its release.`;
+  return new Failure("refused", `${host} ${fault}`);
 }
 
 function createFailure(url: URL, { status, body }: { status: number; body: unknown }): Failure {

@@ -244,6 +244,7 @@ describe("applying", () => {
   const liveOf = (document: object): LivePlatform => ({
     at,
     platform: parse(document),
+    leftOut: [],
     targets: { "plan team": { version: "p1", last }, "model a/b": { version: "m1", prices: "9 3 7 8", last } },
     deletableModels: [],
   });
@@ -381,11 +382,21 @@ describe("applying", () => {
   test.each([
     ["an unknown field", { platform: { apiVersion: "gatehouse/v1", quotas: [] } }],
     ["another version", { platform: { apiVersion: "gatehouse/v2" } }],
-    ["a secret", { platform: { apiVersion: "gatehouse/v1", apps: [{ name: "ab", secret: "x" }] } }],
+    ["a field of another release", { platform: { apiVersion: "gatehouse/v1", apps: [{ name: "ab", secret: "x" }] } }],
     ["nothing", { platform: null }],
   ])("reads no platform with %s", async (_, fields) => {
     answers = [() => ({ status: 200, body: { at, targets: {}, deletableModels: [], ...fields } })];
     await expect(api.readPlatform()).rejects.toMatchObject({ kind: "refused" });
+  });
+
+  test("leaves out an object with values that a file cannot state, and says which", async () => {
+    const odd = { id: "00000000-0000-4000-8000-000000000000", policy: { deniedModels: [null] } };
+    const plan = { id: "team", name: "Team", payer: "member" };
+    const platform = { apiVersion: "gatehouse/v1", plans: [plan], workspaces: [odd] };
+    answers = [() => ({ status: 200, body: { at, targets: {}, deletableModels: [], platform } })];
+    const live = await api.readPlatform();
+    expect(live.platform).toMatchObject({ plans: [plan], workspaces: [] });
+    expect(live.leftOut).toEqual([expect.stringContaining(`workspaces ${odd.id}: policy.deniedModels.0 `)]);
   });
 
   test("reads the workspaces that a file names, a hundred at a time", async () => {

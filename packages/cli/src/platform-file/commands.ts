@@ -32,8 +32,10 @@ export async function runPlatformCommand(
   const account = await readServiceAccount(process.env);
   const api = new AdminApi(account);
   if (command.verb === "export") {
-    write(writePlatform((await api.readPlatform()).platform));
-    return 0;
+    const { platform, leftOut } = await api.readPlatform();
+    write(writePlatform(platform));
+    if (leftOut.length === 0) return 0;
+    throw new Failure("refused", `The file is complete except for ${leftOut.join("; ")}. Correct them in the console.`);
   }
   const { file, prune } = command;
   const { platform, hash } = await readPlatformFile(file);
@@ -64,10 +66,23 @@ export async function runPlatformCommand(
 }
 
 function compareWithFile(file: Platform, { live, prune }: { live: LivePlatform; prune: boolean }): Comparison {
-  const { platform, at: now, deletableModels } = live;
+  const { platform, at: now, deletableModels, leftOut } = live;
+  const named = leftOut.filter((sentence) => namesOf(file).some((name) => sentence.startsWith(`${name}: `)));
+  if (named.length > 0) {
+    throw new Failure("configuration", `A file can’t state what the platform has: ${named.join("; ")}.`);
+  }
   const comparison = comparePlatforms(file, { live: platform, now, prune, deletableModels });
   if (comparison.refusals.length > 0) throw new Failure("configuration", comparison.refusals.join(" "));
   return comparison;
+}
+
+/** Returns what a file names, such as "models gpt-5". */
+function namesOf(file: Platform): string[] {
+  return Object.entries(file).flatMap(([list, items]) =>
+    Array.isArray(items)
+      ? items.map((item) => `${list} ${"id" in item ? item.id : "name" in item ? item.name : item.providerId}`)
+      : [],
+  );
 }
 
 /** Asks for the platform's host. @throws Failure for another answer, or without a terminal */

@@ -4,7 +4,10 @@ import { z } from "zod";
 export const apiVersion = "gatehouse/v1";
 
 const maxInteger = 2_147_483_647;
-const id = z.string().regex(/^[A-Za-z0-9._:/-]{1,128}$/, "must be 1 to 128 letters, digits or . _ : / -");
+const id = z
+  .string()
+  .regex(/^[A-Za-z0-9._:/-]{1,128}$/, "must be 1 to 128 letters, digits or . _ : / -")
+  .refine((text) => !text.split("/").some((part) => part === "." || part === ".."), "must have no part . or ..");
 const shortId = z.string().regex(/^[a-z][a-z0-9_]{0,31}$/, "must be 1 to 32 of a–z, 0–9 and _, a letter first");
 const appName = z.string().regex(/^[a-z][a-z0-9-]{1,39}$/, "must be 2 to 40 of a–z, 0–9 and -, a letter first");
 const label = z.string().min(1).max(200);
@@ -208,6 +211,30 @@ export const platformSchema = z.strictObject({
   workspaces: z.array(workspaceSchema).optional(),
 });
 export type Platform = z.output<typeof platformSchema>;
+
+/**
+ * Parses the platform of a server. Leaves out objects with values that a file cannot state, such as a null that only SQL
+ * can write, so that one of them does not stop work on all others.
+ * @returns the platform, and a sentence about each object that was left out; null if another release wrote it
+ */
+export function parseLivePlatform(live: object): { platform: Platform; leftOut: readonly string[] } | null {
+  const leftOut: string[] = [];
+  const isOtherRelease = (code: string) => code === "unrecognized_keys";
+  const lists = Object.entries(live).map(([list, items]) => {
+    if (!Array.isArray(items)) return [list, items];
+    const readable = items.filter((item: Partial<Record<string, unknown>> | null) => {
+      const { error } = platformSchema.safeParse({ apiVersion, [list]: [item] });
+      if (!error || error.issues.some(({ code }) => isOtherRelease(code))) return true;
+      const [issue] = error.issues;
+      const name = item?.id ?? item?.name ?? item?.providerId;
+      leftOut.push(`${list} ${String(name)}: ${issue?.path.slice(2).join(".")} ${issue?.message}`);
+      return false;
+    });
+    return [list, readable];
+  });
+  const { data } = platformSchema.safeParse(Object.fromEntries(lists));
+  return data ? { platform: data, leftOut } : null;
+}
 
 /** The policy of a workspace that has set none. */
 export const defaultPolicy = policySchema.parse({});

@@ -1464,8 +1464,8 @@ $$;
 
 -- Gives an account a role in the console, admin or finance, instead of any role that it has. Without a role, withdraws
 -- the account's access. Returns changed, unchanged, no_account or deletion_scheduled (the account's deletion must be
--- canceled first). Only the operator's command line calls this function,
--- so admins cannot create other admins. Writes each change to the audit log without an actor.
+-- canceled first). Only the operator's command line calls this function, so admins cannot create other admins. Writes
+-- each change to the audit log without an actor.
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.set_console_role(account_email text, role text, reason text) returns text
   language plpgsql volatile security definer set search_path = ''
@@ -1679,8 +1679,8 @@ $$;
 
 -- Returns a page of the audit log, newest first. The reader is a token's verified claims, or {} for a service account.
 -- Returns null if the reader or service account may no longer read the log. The filters are action (exact, or a prefix
--- that ends with a dot), actor (part of an email address or a service account's label), target (part of an email address, name or other target, or a
--- user's id), from and to (exclusive). The argument before is { createdAt, id } of the last line on the previous page.
+-- that ends with a dot), actor (part of an email address or a service account's label), target (part of an email
+-- address, name or other target, or a user's id), from and to (exclusive). The argument before is { createdAt, id } of the last line on the previous page.
 -- before and after of a line have numbers as exact text. targetKind and targetId are kind and id of
 -- private.audit_target.
 -- Definer: the admins' email addresses are in Supabase Auth's tables, which the service role cannot read.
@@ -2192,8 +2192,8 @@ $$;
 
 -- Deletes the account whose scheduled deletion has waited longest since its time, or since its last attempt. Returns the
 -- number of deleted accounts: 1, or 0 if none is due, if a workspace would be left without an owner, if the deletion
--- failed, if the account has a role in the console, or while another call is running. Deletes only one account, so that its locks are held briefly. Also ends the
--- invitation of its email, so that the account cannot come back by it.
+-- failed, if the account has a role in the console, or while another call is running. Deletes only one account, so that
+-- its locks are held briefly. Also ends the invitation of its email, so that the account cannot come back by it.
 -- Definer: the service role may not delete from the identity backend's tables.
 create or replace function private.delete_due_accounts() returns integer
   language plpgsql volatile security definer set search_path = ''
@@ -5637,8 +5637,8 @@ as $$
 $$;
 
 -- Returns the platform's service accounts that expire within 14 days or expired in the last seven, or that are in force
--- although a person who created them, or added a credential that works, no longer has a role in the console. The earliest expiry comes first. Not
--- granted to any role.
+-- although a person who created them, or added a credential that works, no longer has a role in the console. The
+-- earliest expiry comes first. Not granted to any role.
 create or replace function private.service_accounts_to_review(max_rows integer)
   returns table (id uuid, name text, expires_at timestamptz, creator_left boolean)
   language sql stable security invoker set search_path = ''
@@ -5657,8 +5657,8 @@ as $$
 $$;
 
 -- Returns how many rows of each kind need a person, up to 1,001, and since when: { approvals, months, importers,
--- recoveries, deletions, machines, providers }, each { count, since }, and also { budgets, credits, mails, jobs } unless in_menu is set, since
--- the menu has no section for them. since is the earliest time or day, or null if it is unknown. cost_providers are the
+-- recoveries, deletions, machines, providers }, each { count, since }, and also { budgets, credits, mails, jobs } unless
+-- in_menu is set, since the menu has no section for them. since is the earliest time or day, or null if it is unknown. cost_providers are the
 -- providers whose costs are imported automatically.
 -- Definer: functions that read budgets, runs, books and accounts are not granted to the service role.
 create or replace function private.read_attention(cost_providers text[], in_menu boolean default false) returns jsonb
@@ -6219,8 +6219,8 @@ $$;
 -- Returns the platform's configuration: { at (the time in UTC to the second), platform (in the form of platform.yaml,
 -- with all defaults), targets, deletableModels }. targets has, by target of the audit log, the version that a change
 -- names, and last, the last entry: { by, at, serviceAccountId }. The version of a workspace is that of its policy. prices
--- of a model is the id of its newest price, the number of its prices, and the ids of those in force. workspaces has those with another plan than free, a policy
--- or a budget, and workspace_ids. Budgets of keys and members, history, secrets and balances are not configuration.
+-- of a model is the id of its newest price, the number of its prices, and the ids of those in force. workspaces has
+-- those with another plan than free, a policy or a budget, and workspace_ids. Budgets of keys and members, history, secrets and balances are not configuration.
 -- Definer: email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.export_platform(workspace_ids uuid[] default '{}') returns jsonb
   language sql stable security definer set search_path = ''

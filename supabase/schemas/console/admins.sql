@@ -2,8 +2,8 @@
 
 -- Gives an account a role in the console, admin or finance, instead of any role that it has. Without a role, withdraws
 -- the account's access. Returns changed, unchanged, no_account or deletion_scheduled (the account's deletion must be
--- canceled first). Only the operator's command line calls this function,
--- so admins cannot create other admins. Writes each change to the audit log without an actor.
+-- canceled first). Only the operator's command line calls this function, so admins cannot create other admins. Writes
+-- each change to the audit log without an actor.
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.set_console_role(account_email text, role text, reason text) returns text
   language plpgsql volatile security definer set search_path = ''

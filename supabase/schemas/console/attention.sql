@@ -133,8 +133,8 @@ as $$
 $$;
 
 -- Returns the platform's service accounts that expire within 14 days or expired in the last seven, or that are in force
--- although a person who created them, or added a credential that works, no longer has a role in the console. The earliest expiry comes first. Not
--- granted to any role.
+-- although a person who created them, or added a credential that works, no longer has a role in the console. The
+-- earliest expiry comes first. Not granted to any role.
 create or replace function private.service_accounts_to_review(max_rows integer)
   returns table (id uuid, name text, expires_at timestamptz, creator_left boolean)
   language sql stable security invoker set search_path = ''
@@ -177,8 +177,8 @@ as $$
 $$;
 
 -- Returns how many rows of each kind need a person, up to 1,001, and since when: { approvals, months, importers,
--- recoveries, deletions, machines, providers }, each { count, since }, and also { budgets, credits, mails, jobs } unless in_menu is set, since
--- the menu has no section for them. since is the earliest time or day, or null if it is unknown. cost_providers are the
+-- recoveries, deletions, machines, providers }, each { count, since }, and also { budgets, credits, mails, jobs } unless
+-- in_menu is set, since the menu has no section for them. since is the earliest time or day, or null if it is unknown. cost_providers are the
 -- providers whose costs are imported automatically.
 -- Definer: functions that read budgets, runs, books and accounts are not granted to the service role.
 create or replace function private.read_attention(cost_providers text[], in_menu boolean default false) returns jsonb

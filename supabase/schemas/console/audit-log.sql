@@ -2,8 +2,8 @@
 
 -- Returns a page of the audit log, newest first. The reader is a token's verified claims, or {} for a service account.
 -- Returns null if the reader or service account may no longer read the log. The filters are action (exact, or a prefix
--- that ends with a dot), actor (part of an email address or a service account's label), target (part of an email address, name or other target, or a
--- user's id), from and to (exclusive). The argument before is { createdAt, id } of the last line on the previous page.
+-- that ends with a dot), actor (part of an email address or a service account's label), target (part of an email
+-- address, name or other target, or a user's id), from and to (exclusive). The argument before is { createdAt, id } of the last line on the previous page.
 -- before and after of a line have numbers as exact text. targetKind and targetId are kind and id of
 -- private.audit_target.
 -- Definer: the admins' email addresses are in Supabase Auth's tables, which the service role cannot read.

@@ -94,8 +94,8 @@ $$;
 
 -- Deletes the account whose scheduled deletion has waited longest since its time, or since its last attempt. Returns the
 -- number of deleted accounts: 1, or 0 if none is due, if a workspace would be left without an owner, if the deletion
--- failed, if the account has a role in the console, or while another call is running. Deletes only one account, so that its locks are held briefly. Also ends the
--- invitation of its email, so that the account cannot come back by it.
+-- failed, if the account has a role in the console, or while another call is running. Deletes only one account, so that
+-- its locks are held briefly. Also ends the invitation of its email, so that the account cannot come back by it.
 -- Definer: the service role may not delete from the identity backend's tables.
 create or replace function private.delete_due_accounts() returns integer
   language plpgsql volatile security definer set search_path = ''

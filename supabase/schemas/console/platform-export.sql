@@ -3,8 +3,8 @@
 -- Returns the platform's configuration: { at (the time in UTC to the second), platform (in the form of platform.yaml,
 -- with all defaults), targets, deletableModels }. targets has, by target of the audit log, the version that a change
 -- names, and last, the last entry: { by, at, serviceAccountId }. The version of a workspace is that of its policy. prices
--- of a model is the id of its newest price, the number of its prices, and the ids of those in force. workspaces has those with another plan than free, a policy
--- or a budget, and workspace_ids. Budgets of keys and members, history, secrets and balances are not configuration.
+-- of a model is the id of its newest price, the number of its prices, and the ids of those in force. workspaces has
+-- those with another plan than free, a policy or a budget, and workspace_ids. Budgets of keys and members, history, secrets and balances are not configuration.
 -- Definer: email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.export_platform(workspace_ids uuid[] default '{}') returns jsonb
   language sql stable security definer set search_path = ''

@@ -151,8 +151,10 @@ describe("months", () => {
   const book = "00000000-0000-0000-0000-000000000000";
   const ended = (db: Database, ago: number) =>
     one<{ month: string; day: string }>(db, {
-      sql: `select to_char(m, 'YYYY-MM') as month, to_char(m + interval '9 days', 'YYYY-MM-DD') as day
-            from (select date_trunc('month', now() at time zone 'UTC') - $1 * interval '1 month' as m) x`,
+      // The current month may have fewer than ten days yet.
+      sql: `select to_char(m, 'YYYY-MM') as month, to_char(least(m + interval '9 days', today), 'YYYY-MM-DD') as day
+            from (select date_trunc('day', now() at time zone 'UTC') as today) t
+            cross join lateral (select date_trunc('month', today) - $1 * interval '1 month' as m) x`,
       values: [ago],
     });
   const addCost = (db: Database, at: string) =>

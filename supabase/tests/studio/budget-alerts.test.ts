@@ -193,7 +193,7 @@ describe("the warning about a budget", () => {
     expect(await warn(db, tenant)).toEqual([50]);
     const still = await budgetOf(db, "10", "9");
     await db.query(
-      "update ai.budgets set starts_at = starts_at - interval '2 months', ends_at = starts_at where workspace_id = $1",
+      "update ai.budgets set starts_at = starts_at - interval '2 months', ends_at = starts_at - interval '1 month' where workspace_id = $1",
       [still.workspaceId],
     );
     expect(await warn(db, still)).toEqual([]);

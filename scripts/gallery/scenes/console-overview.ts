@@ -8,7 +8,6 @@ async function calm({ world }: Scene): Promise<string> {
     "update ai.credit_accounts set refused_at = null",
     "update ai.cost_importers set failures = 0, missed = '{}'",
     "delete from private.outgoing_mails",
-    "update private.service_accounts set expires_at = now() + interval '90 days' where workspace_id is null",
     "update private.recovery_overrides set revoked_at = now() where revoked_at is null",
     "delete from ai.route_health",
     "delete from ai.provider_outages",
@@ -86,12 +85,6 @@ async function everything(scene: Scene): Promise<string> {
     [world.busy],
   );
   await world.override(requester);
-  await world.query(
-    `insert into private.service_accounts (name, scopes, created_by, expires_at)
-     values ('Nightly catalogue import', '{admin:catalogue:write}', null, now() + interval '3 days'),
-       ('Invoices of the old ERP', '{admin:books}', $1, now() + interval '200 days')`,
-    [requester.id],
-  );
   await world.query(
     `insert into private.outgoing_mails (recipient, subject, body, attempts, next_attempt_at, created_at)
      select 'robin@northern-lights.example', 'Sign-in', 'Text', 12, now() + interval '9 hours', now() - interval '2 days'

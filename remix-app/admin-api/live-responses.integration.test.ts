@@ -88,7 +88,7 @@ async function readLists(call: Call, { other, tenant }: { other: Person; tenant:
     ...["providers", "providers?from=2026-01-01&to=2026-01-31", "apps?limit=1", "openid-clients?limit=1"],
     ...["account-invitations?limit=1", "settings", "provider-settings", "service-accounts?limit=1"],
     ...["books/reconciliation", "books/costs?from=2026-01-01", "books/importers", "books/invoices?limit=1"],
-    ...["books/statements?month=2026-01", "books/months/2000-02/close", `books/imports/${randomUUID()}`],
+    ...["books/statements?month=2026-01", "books/months/2003-02/close", `books/imports/${randomUUID()}`],
     ...["books/days/2026-01-20/hours/openai", "books/days/2026-01-20/generations", "models?cursor=none"],
   ]) {
     await call("GET", `${api}/${path}`);
@@ -320,26 +320,26 @@ async function changeBooks(call: Call, { admin }: { admin: Person }): Promise<vo
     fileName: "bill.csv",
     sha256: randomBytes(32).toString("hex"),
   };
-  const days = [{ accountId: randomUUID(), day: "2000-03-05", amounts: [{ currency: "USD", amount: "38.75" }] }];
+  const days = [{ accountId: randomUUID(), day: "2003-03-05", amounts: [{ currency: "USD", amount: "38.75" }] }];
   const [imported] = await query<{ id: string }>(
     "select ai.import_cost_file($1, ai.platform_book(), ai.platform_book(), $2, null, $3) ->> 'importId' as id",
     [admin.id, JSON.stringify({ ...file, timeZone: "UTC", rates: {}, days }), JSON.stringify({ reason })],
   );
   await call("GET", `${books}/imports/${imported?.id}`);
-  await call("POST", `${books}/importers/openai/missed-days`, { lastDay: "2000-01-01" });
+  await call("POST", `${books}/importers/openai/missed-days`, { lastDay: "2003-01-01" });
   await call("POST", `${books}/importers/openai/request`, {});
   const marked = { keyId: `live_${randomUUID()}`, marked: true };
   await call("PATCH", `${books}/gateway-keys/openai`, marked);
   await call("PATCH", `${books}/gateway-keys/openai`, { ...marked, marked: false });
   const reference = `LIVE-${randomUUID()}`;
-  const dates = { issuedOn: "2000-03-01", reviewedAt: "2000-03-02T00:00:00Z" };
+  const dates = { issuedOn: "2003-03-01", reviewedAt: "2003-03-02T00:00:00Z" };
   const invoice = { provider: "live", reference, ...dates, amountUsd: 12.34 };
   await call("POST", `${books}/invoices`, { invoice, reason });
   await call("POST", `${books}/invoices`, { invoice: { ...invoice, amountUsd: 1 }, reason });
   const { records } = await call<{ records: { id: string }[] }>("GET", `${books}/invoices?provider=live`);
   await call("GET", `${books}/invoices/${records[0]?.id}`);
-  await call("GET", `${books}/months/2000-03/providers/live`);
-  const close = `${books}/months/2000-02/close`;
+  await call("GET", `${books}/months/2003-03/providers/live`);
+  const close = `${books}/months/2003-02/close`;
   const { state } = await call<{ state: string }>("GET", close);
   await call("POST", close, { state, reasons: [], reason });
   await call("POST", close, { state, reasons: [], reason });

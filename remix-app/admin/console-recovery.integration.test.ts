@@ -187,9 +187,11 @@ describe("the audit log", () => {
     expect(page.text).toMatch(/<option value="credits.grant" selected(="")?>/);
     const { text } = await admin.browser.get(`/admin/audit.csv?${filters}`);
     const [head, line] = text.trimEnd().split("\r\n");
-    expect(head).toBe("time,actor,action,target,reason,before,after,ip,request_id,action_label,target_name,summary");
+    expect(head).toBe(
+      "time,actor,action,target,reason,before,after,ip,request_id,action_label,target_name,summary,service_account_id",
+    );
     expect(line).toContain(`,credits.grant,workspace ${id},paid,`);
-    expect(line).toMatch(new RegExp(`,Granted credits,${name},"${summary}"$`));
+    expect(line).toMatch(new RegExp(`,Granted credits,${name},"${summary}",$`));
     for (const shown of [page.text, text]) expect(shown).not.toContain("never-shown");
   });
 

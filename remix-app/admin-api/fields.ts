@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { providerIdPattern } from "../admin/model-forms.ts";
 import { isReadable } from "../http/readable.ts";
 
 /** The largest number in a column of type integer. */
@@ -35,7 +36,7 @@ export const tierName = z.string().regex(/^[a-z][a-z0-9_-]{0,31}$/);
 
 /** Where a price applies. */
 export const priceScope = {
-  providerId: z.string().regex(/^[a-z][a-z0-9_]{0,31}$/),
+  providerId: z.string().regex(providerIdPattern),
   serviceTier: tierName.default("default"),
   minInputTokens: z.number().int().min(0).max(maxInteger).default(0),
 };
